@@ -1,0 +1,1 @@
+"""karenina: select the networks that generalise, by certified pairwise disagreement."""

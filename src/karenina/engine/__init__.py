@@ -1,0 +1,1 @@
+"""Our own verifier: branch and bound on linear bounds of the joint network."""
