@@ -67,6 +67,16 @@ class Activation:
         return self.name in _PIECEWISE_LINEAR
 
     @property
+    def kinks(self) -> tuple[float, ...]:
+        """Where the derivative jumps."""
+        match self.name:
+            case "relu" | "leaky_relu" | "abs" | "elu":
+                return (0.0,)
+            case "clip":
+                return self.parameters
+        return ()
+
+    @property
     def slopes(self) -> tuple[float, float]:
         """The smallest and the largest derivative anywhere: every sound relaxation's slope lies between."""
         match self.name:
@@ -112,7 +122,7 @@ class Activation:
             case "relu":
                 return (z > 0).to(z.dtype)
             case "leaky_relu":
-                return torch.where(z > 0, 1.0, self.parameters[0]).to(z.dtype)
+                return torch.where(z > 0, torch.ones_like(z), self.parameters[0])  # two numbers would be float32
             case "abs":
                 return torch.where(z > 0, 1.0, -1.0).to(z.dtype)
             case "clip":
@@ -291,8 +301,8 @@ class Network:
         sha = hashlib.sha256()
         for layer in self.layers:
             sha.update(repr((tuple(layer.weight.shape), layer.activations)).encode())
-            sha.update(layer.weight.cpu().numpy().tobytes())
-            sha.update(layer.bias.cpu().numpy().tobytes())
+            sha.update((layer.weight + 0.0).cpu().numpy().tobytes())  # -0.0 computes what 0.0 does
+            sha.update((layer.bias + 0.0).cpu().numpy().tobytes())
         return sha.hexdigest()
 
     def to_onnx(self, path: str | Path) -> None:

@@ -119,12 +119,14 @@ class Goal:
     """When an answer is good enough.
 
     Done when upper - lower <= max(tolerance, relative_tolerance * |lower|), or, with a threshold, when it is
-    known on which side of the threshold the maximum lies; or when the time is over.
+    known on which side of the threshold the maximum lies, or that it reaches the ceiling above which values need
+    not be told apart; or when the time is over.
     """
 
     tolerance: float = 1e-3
     relative_tolerance: float = 0.0
     threshold: float | None = None
+    ceiling: float = math.inf
     time_limit: float = math.inf
 
     def __post_init__(self) -> None:

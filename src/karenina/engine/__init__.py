@@ -1,1 +1,6 @@
 """Our own verifier: branch and bound on linear bounds of the joint network."""
+
+from karenina.engine.engine import Engine
+from karenina.engine.search import Settings
+
+__all__ = ["Engine", "Settings"]

@@ -1,0 +1,66 @@
+"""The hot loop, compiled: bounds of one layer's pre-activations by back-substitution, a box at a time.
+
+Enters and leaves: what `bounds.backward_bounds` does, on the CPU. A row stays in cache from the first
+layer to the last; inactive neurons are skipped, and so are rows that need no bound. Needs numba
+(extra `fast`); without it the same work is done by torch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+from karenina.engine.joint import Joint
+
+__all__ = ["available", "backward_bounds"]
+
+Tensor = torch.Tensor
+
+
+@cache
+def available() -> bool:
+    """Whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+@cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, thread_name_prefix="karenina")
+
+
+def _in_threads(tasks: int, function: Callable[..., None], *arguments: object) -> None:
+    """function(first, last, *arguments) over all tasks, shared among as many threads as torch may use."""
+    count = min(torch.get_num_threads(), tasks)
+    if count == 1:
+        function(0, tasks, *arguments)
+        return
+    edges = [tasks * i // count for i in range(count + 1)]
+    jobs = [_threads(count).submit(function, a, b, *arguments) for a, b in pairwise(edges)]
+    for job in jobs:
+        job.result()
+
+
+def backward_bounds(
+    joint: Joint, fixed: Sequence[tuple[Tensor, ...]], k: int, centre: Tensor, radius: Tensor, needed: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Lower and upper bounds (S, boxes, neurons) of layer k, infinite where not needed, and |d z / d x|."""
+    from karenina.engine.kernel import bound_rows
+
+    shape = (joint.stack, len(centre), joint.widths[k])
+    low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
+    influence = np.zeros((*shape, joint.inputs))
+    slopes, intercepts = (
+        torch.cat([torch.stack([lines[i], lines[i + 2]], -1) for lines in fixed], 2).numpy() for i in (0, 1)
+    )
+    sizes = np.array([joint.inputs, *joint.widths[: k + 1]])
+    weights, biases = joint.flat(k + 1)
+    boxes = (centre.contiguous().numpy(), radius.contiguous().numpy())
+    written = (needed.contiguous().numpy(), low, high, influence)
+    _in_threads(shape[0] * shape[1], bound_rows, sizes, weights, biases, slopes, intercepts, *boxes, *written)
+    return torch.from_numpy(low), torch.from_numpy(high), torch.from_numpy(influence)

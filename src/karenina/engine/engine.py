@@ -1,0 +1,81 @@
+"""The engine: a query and a goal in, a certified answer out.
+
+Gradient ascent finds an incumbent, branch and bound on linear bounds of the joint network closes
+the interval. Everything is batched float64 tensor work, the same on CPU and GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import torch
+
+from karenina.engine.cases import Cases
+from karenina.engine.incumbent import Incumbent
+from karenina.engine.joint import Joint
+from karenina.engine.search import Search, Settings
+from karenina.engine.tighten import Bounder
+from karenina.errors import InputError
+from karenina.query import Answer, Goal, Query, Status
+
+__all__ = ["Engine"]
+
+
+class Engine:
+    """karenina's own back end. `device` is "auto", "cpu" or "cuda"."""
+
+    def __init__(self, device: str = "auto", settings: Settings | None = None) -> None:
+        self.device = _device(device)
+        self.settings = settings or Settings()
+
+    def answer(self, query: Query, goal: Goal | None = None) -> Answer:
+        """The maximum of the query, to the goal or within its time limit."""
+        goal, start = goal or Goal(), time.perf_counter()
+        with torch.no_grad():
+            joint = Joint.of(query.networks, self.device)
+            cases, rounding = Cases.of(query, joint, self.device)
+            incumbent = Incumbent(query, joint, cases)
+            if not rounding.finite or not math.isfinite(cases.least):
+                return Answer(query.floor, math.inf, Status.OVERFLOW, seconds=time.perf_counter() - start)
+            search = Search(Bounder(joint, cases, rounding), incumbent, goal, self.settings)
+            search.run(start + goal.time_limit)
+            return _answer(search, goal, time.perf_counter() - start)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda") and not name.startswith("cuda:"):
+        raise InputError(f"unknown device {name!r}: choose auto, cpu or cuda")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise InputError("device cuda was asked for, but torch finds no GPU: choose cpu or auto")
+    return torch.device(name)
+
+
+def _answer(search: Search, goal: Goal, seconds: float) -> Answer:
+    incumbent, upper = search.incumbent, search.upper
+    status, note = _status(search, goal), ""
+    lower = incumbent.value
+    if incumbent.witness is None:
+        if status is Status.INFEASIBLE:
+            upper = lower
+            note = "no input satisfies the constraints" + (
+                f": the value is {lower:g} by definition" if lower > -math.inf else ""
+            )
+        elif search.shared.cases.constrained:
+            note = "no input that surely satisfies the constraints was found"
+    witness = None if incumbent.witness is None else incumbent.witness.cpu().numpy().astype(np.float64)
+    return Answer(lower, max(lower, upper), status, witness, incumbent.case, search.boxes, seconds, note)
+
+
+def _status(search: Search, goal: Goal) -> Status:
+    incumbent, upper = search.incumbent, search.upper
+    if incumbent.witness is None and search.done and search.closed <= search.shared.cases.least:
+        return Status.INFEASIBLE
+    if search.decided or (goal.threshold is not None and upper < goal.threshold):
+        return Status.DECIDED
+    if goal.threshold is None and goal.reached(incumbent.value, upper):
+        return Status.EXACT
+    return Status.PRECISION if search.done else Status.TIME_LIMIT

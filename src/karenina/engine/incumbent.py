@@ -1,0 +1,83 @@
+"""The incumbent: the best witness so far, and gradient ascent to find one.
+
+Enters: points. Leaves: the largest value that is certain to be attained, rounding considered, and where.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from karenina.engine.cases import Cases
+from karenina.engine.exact import reaches_exactly
+from karenina.engine.joint import Joint
+from karenina.query import Query
+
+__all__ = ["Incumbent", "ascend", "random_starts"]
+
+Tensor = torch.Tensor
+
+
+class Incumbent:
+    """The best certified value over all cases, its witness and its case."""
+
+    def __init__(self, query: Query, joint: Joint, cases: Cases) -> None:
+        self._query, self._joint, self._cases = query, joint, cases
+        self.value = query.floor
+        self.witness: Tensor | None = None
+        self.case: int | None = None
+        self._exactly: tuple[float, bool] | None = None  # the last value compared in exact arithmetic
+
+    def offer(self, x: Tensor, case: Tensor) -> None:
+        """Try points x (points, inputs), each for its case."""
+        values = self._cases.certified(case, self._joint.outputs(x))
+        best = int(values.argmax())
+        value = float(values[best])
+        if value > self.value or (self.witness is None and value == self.value):
+            self.value, self.witness, self.case = value, x[best].clone(), int(case[best])
+
+    def reaches(self, threshold: float) -> bool:
+        """Whether the witness attains the threshold; within rounding of it, exact arithmetic decides.
+
+        When it does, `value` becomes the threshold.
+        """
+        if self.witness is None or self.case is None:
+            return False
+        if self.value >= threshold:
+            return True
+        if self.value + 2 * float(self._cases.error[self.case]) < threshold or (self._exactly == (self.value, False)):
+            return False
+        exactly = reaches_exactly(self._query, self._query.cases[self.case], self.witness.cpu().numpy(), threshold)
+        self._exactly = (self.value, exactly)
+        if exactly:
+            self.value = threshold
+        return exactly
+
+
+def ascend(
+    joint: Joint, cases: Cases, incumbent: Incumbent, x: Tensor, case: Tensor, box: tuple[Tensor, Tensor], steps: int
+) -> None:
+    """Signed gradient ascent from points x inside their boxes; outside a constraint, towards it first."""
+    lower, upper = box
+    for k in range(steps):
+        hidden, outputs = joint.forward(x)
+        rows = cases.objective[case]
+        if cases.constrained:
+            incumbent.offer(x, case)
+            slack = cases.slack(case, outputs.movedim(0, 1).flatten(1)) - 2 * cases.row_error[case]
+            violated = (slack < 0).to(x.dtype)
+            repair = (violated[:, None] @ cases.rows[case]).squeeze(1)
+            rows = torch.where((violated.sum(1) > 0)[:, None], repair, rows)
+        move = joint.gradient(hidden, rows).sign() * (upper - lower) * (0.5 * 0.8**k)
+        x = torch.minimum(torch.maximum(x + move, lower), upper)
+    incumbent.offer(x, case)
+
+
+def random_starts(cases: Cases, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Uniform points in every case's box, and the case of each; the same on every device."""
+    case = torch.arange(len(cases.offset)).repeat_interleave(count)
+    unit = torch.rand(
+        (len(case), cases.lower.shape[1]), generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    case = case.to(cases.lower.device)
+    lower, upper = cases.lower[case], cases.upper[case]
+    return lower + unit.to(cases.lower.device) * (upper - lower), case

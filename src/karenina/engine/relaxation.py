@@ -1,0 +1,156 @@
+"""Linear relaxations of activations: for z in [l, u], two lines that enclose the activation.
+
+Enters: an activation and bounds of its pre-activations. Leaves: `Lines`, for each neuron an upper
+and a lower line
+
+    value + slope * (z - point),   slope anywhere in [low, high].
+
+Every slope in the range is sound. A kink has a free slope on one side (the line turns about the
+kink, and the search optimises it); smooth activations have one fixed slope for both sides, the
+chord's, with the intercepts at the extreme points of activation(z) - slope * z.
+
+Rounding of the lines themselves is part of the error that `rounding` adds to every bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from karenina.network import Activation, Layer
+
+__all__ = ["Lines", "Side", "relax"]
+
+Tensor = torch.Tensor
+_TINY = 1e-300  # keeps 0 / 0 at 0
+
+
+class Side(NamedTuple):
+    """One line a neuron, all of shape (..., neurons)."""
+
+    low: Tensor
+    high: Tensor
+    point: Tensor
+    value: Tensor
+
+
+class Lines(NamedTuple):
+    """An upper and a lower line for each neuron, and the slope to start from on a side that is free."""
+
+    upper: Side
+    lower: Side
+    start: Tensor
+
+    def fixed(self, side: Side) -> tuple[Tensor, Tensor]:
+        """Slope and intercept of a side at the starting slope."""
+        slope = torch.maximum(torch.minimum(self.start, side.high), side.low)
+        return slope, side.value - slope * side.point
+
+
+def relax(layer: Layer, lo: Tensor, hi: Tensor) -> Lines:
+    """The lines of all neurons of a layer whose pre-activations lie in [lo, hi] (shape (..., neurons))."""
+    if len(layer.activations) == 1:
+        return _lines(layer.activations[0][0], lo, hi)
+    sizes = [count for _, count in layer.activations]
+    groups = zip(layer.activations, torch.split(lo, sizes, -1), torch.split(hi, sizes, -1), strict=True)
+    parts = [_lines(activation, low, high) for (activation, _), low, high in groups]
+    upper, lower = (
+        Side(*(torch.cat(t, -1) for t in zip(*side, strict=True))) for side in zip(*(p[:2] for p in parts), strict=True)
+    )
+    return Lines(upper, lower, torch.cat([p.start for p in parts], -1))
+
+
+def _lines(activation: Activation, lo: Tensor, hi: Tensor) -> Lines:
+    match activation.name:
+        case "relu":
+            return _kink(0.0, 1.0, lo, hi)
+        case "identity":
+            return _kink(1.0, 1.0, lo, hi)
+        case "abs":
+            return _kink(-1.0, 1.0, lo, hi)
+        case "leaky_relu":
+            return _kink(activation.parameters[0], 1.0, lo, hi)
+        case "clip":
+            return _clip(activation, lo, hi)
+    return _smooth(activation, lo, hi)
+
+
+def _kink(left: float, right: float, lo: Tensor, hi: Tensor) -> Lines:
+    """Slope `left` below 0 and `right` above: left * z + (right - left) * relu(z)."""
+    below, above = lo.clamp(max=0), hi.clamp(min=0)
+    share = above / (above - below + _TINY)  # the chord of relu: 0 when inactive, 1 when active
+    bend, zero = right - left, torch.zeros_like(lo)
+    slope = left + bend * share if (left, bend) != (0.0, 1.0) else share
+    chord = Side(slope, slope, zero, -bend * share * below)
+    at_left = torch.where(lo >= 0, right, left).to(lo.dtype)
+    at_right = torch.where(hi <= 0, left, right).to(lo.dtype)
+    turning = Side(torch.minimum(at_left, at_right), torch.maximum(at_left, at_right), zero, zero)
+    start = torch.where(above > -below, right, left).to(lo.dtype)
+    return Lines(chord, turning, start) if bend >= 0 else Lines(turning, chord, start)
+
+
+def _clip(activation: Activation, lo: Tensor, hi: Tensor) -> Lines:
+    """min(max(z, a), b): past b the upper line turns about (b, b), past a the lower line about (a, a)."""
+    a, b = activation.parameters
+    at_l, at_u = activation(lo), activation(hi)
+    chord = (at_u - at_l) / (hi - lo + _TINY)
+    past_b, past_a = hi > b, lo < a
+    upper_high = torch.where(past_b, (b - at_l) / ((b - lo).clamp(min=0) + _TINY), chord)
+    lower_high = torch.where(past_a, (at_u - a) / ((hi - a).clamp(min=0) + _TINY), chord)
+    upper = Side(
+        torch.where(past_b, 0.0, chord),
+        upper_high.clamp(max=1),
+        torch.where(past_b, b, lo),
+        torch.where(past_b, b, at_l),
+    )
+    lower = Side(
+        torch.where(past_a, 0.0, chord),
+        lower_high.clamp(max=1),
+        torch.where(past_a, a, lo),
+        torch.where(past_a, a, at_l),
+    )
+    return Lines(upper, lower, chord)
+
+
+def _smooth(activation: Activation, lo: Tensor, hi: Tensor) -> Lines:
+    """One slope for both sides, the chord's; intercepts at the extremes of activation(z) - slope * z."""
+    low, high = activation.slopes
+    width = hi - lo
+    chord = (activation(hi) - activation(lo)) / (width + _TINY)
+    middle = activation.derivative(lo + width / 2)
+    slope = torch.where(width > 1e-6, chord, middle).clamp(low, high)  # a narrow chord is all rounding
+    stationary = [torch.maximum(torch.minimum(z, hi), lo) for z in _STATIONARY[activation.name](activation, slope)]
+    intercepts = torch.stack([activation(z) - slope * z for z in (lo, hi, *stationary)])
+    zero = torch.zeros_like(lo)
+    upper, lower = (Side(slope, slope, zero, extreme) for extreme in (intercepts.amax(0), intercepts.amin(0)))
+    return Lines(upper, lower, slope)
+
+
+def _tanh_stationary(_: Activation, slope: Tensor) -> tuple[Tensor, ...]:
+    z = torch.atanh((1 - slope).clamp(0, 1).sqrt())
+    return z, -z
+
+
+def _sigmoid_stationary(_: Activation, slope: Tensor) -> tuple[Tensor, ...]:
+    z = 2 * torch.atanh((1 - 4 * slope).clamp(0, 1).sqrt())
+    return z, -z
+
+
+def _softplus_stationary(_: Activation, slope: Tensor) -> tuple[Tensor, ...]:
+    return (torch.logit(slope.clamp(0, 1)),)
+
+
+def _elu_stationary(activation: Activation, slope: Tensor) -> tuple[Tensor, ...]:
+    alpha = activation.parameters[0]
+    return torch.zeros_like(slope), torch.log(slope / alpha if alpha else slope).clamp(max=0)
+
+
+# The points where activation(z) - slope * z can have an extreme inside an interval.
+_STATIONARY: dict[str, Callable[[Activation, Tensor], tuple[Tensor, ...]]] = {
+    "tanh": _tanh_stationary,
+    "sigmoid": _sigmoid_stationary,
+    "softplus": _softplus_stationary,
+    "elu": _elu_stationary,
+}

@@ -1,0 +1,67 @@
+"""Rounding: how far a linear bound computed in float64 may lie from the real-valued one.
+
+Enters: a joint network and the root box. Leaves: `Rounding`, error constants that hold for every
+bound on every sub-box, with every slope in its range, in any order of summation, with or without
+fused multiply-add. The proof is in docs/soundness.md; in short, a bound's coefficients never exceed
+the products of |weights| and Lipschitz constants, so its rounding error is bounded once, at the
+root, and costs nothing in the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from karenina.engine.joint import Joint
+from karenina.network import Layer
+
+__all__ = ["Rounding"]
+
+Tensor = torch.Tensor
+UNIT = 2.0**-53
+SAFETY = 4.0  # second-order terms, and the rounding of this analysis itself
+LINE = 16.0  # units in the last place for a relaxation's lines, elementary functions included
+
+
+@dataclass(frozen=True, eq=False)
+class Rounding:
+    """Error of a bound that starts with coefficient 1 on a pre-activation (S, 1, n) or an output (outputs,)."""
+
+    hidden: tuple[Tensor, ...]
+    outputs: Tensor
+    magnitude: Tensor  # |output| over the root box, (outputs,)
+
+    @classmethod
+    def of(cls, joint: Joint, lower: Tensor, upper: Tensor) -> Rounding:
+        """Constants for every box inside [lower, upper] (inputs,)."""
+        size = torch.maximum(lower.abs(), upper.abs()).expand(joint.stack, 1, -1)  # |what the layer reads|
+        carried = torch.zeros_like(size)  # error already there, and of the lines, for coefficient 1
+        errors = []
+        for k, (weight, bias) in enumerate(zip(joint.weights, joint.biases, strict=True)):
+            absolute = weight.abs().mT
+            gamma = SAFETY * (weight.shape[2] + LINE) * UNIT
+            error = carried @ absolute + gamma * (size @ absolute + bias.abs()) + 1e-290
+            reach = size @ absolute + bias.abs() + error
+            errors.append(error)
+            if k < joint.depth:
+                lipschitz, size = _grow(joint.kinds[k], reach)
+                carried = lipschitz * error + gamma * (size + lipschitz * reach)
+        flat = (errors[-1].squeeze(1).flatten(), reach.squeeze(1).flatten())
+        return cls(tuple(errors[:-1]), *flat)
+
+    @property
+    def finite(self) -> bool:
+        return bool(torch.isfinite(self.outputs).all()) and all(bool(torch.isfinite(e).all()) for e in self.hidden)
+
+
+def _grow(kind: Layer, reach: Tensor) -> tuple[Tensor, Tensor]:
+    """Lipschitz constants of a layer's neurons, and how large |activation| and its lines' points can be."""
+    constants, offsets = [], []
+    for activation, count in kind.activations:
+        at_zero = activation(torch.zeros(1, dtype=torch.float64)).abs().item()
+        points = max(map(abs, activation.parameters), default=0.0) if activation.name == "clip" else 0.0
+        constants += [activation.lipschitz] * count
+        offsets += [at_zero + points] * count
+    lipschitz = torch.tensor(constants, dtype=reach.dtype, device=reach.device)
+    return lipschitz, lipschitz * reach + torch.tensor(offsets, dtype=reach.dtype, device=reach.device)

@@ -1,0 +1,184 @@
+"""Branch and bound: the best nodes of all cases, a batch at a time, until the goal is reached.
+
+Enters: a compiled query (`Bounder`), a goal, and an incumbent. Leaves: lower and upper bounds of the
+maximum, at any time. Every node is bounded, its slopes are tightened, its corner is tried as a
+witness, its box is clipped to where it can still matter, and what stays open is split.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+
+from karenina.engine.bounds import Hidden, hidden_bounds
+from karenina.engine.branching import choose_split, clip_box, split
+from karenina.engine.incumbent import Incumbent, ascend, random_starts
+from karenina.engine.nodes import Nodes, Pool, by_layer, flat
+from karenina.engine.rounding import UNIT
+from karenina.engine.tighten import Bounder, Tight, evaluate, tighten
+from karenina.query import Goal
+
+__all__ = ["Search", "Settings"]
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the search works; the defaults are measured (benchmarks/README.md)."""
+
+    batch: int = 2048  # nodes bounded a step, at most
+    steps: int = 3  # Polyak steps a node
+    neuron_weight: float = 0.0  # how readily a neuron is split instead of an input
+    starts: int = 64  # random starts of gradient ascent a case
+    ascent: int = 20  # its steps
+    climbers: int = 32  # open nodes from whose corners the ascent is tried again, a step of the search
+    memory: int = 2 << 30  # bytes of open nodes before the search goes depth-first
+
+
+class Search:
+    """One query's search. `lower` and `upper` hold at every moment."""
+
+    def __init__(self, shared: Bounder, incumbent: Incumbent, goal: Goal, settings: Settings) -> None:
+        self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
+        self.boxes = 0
+        self.closed = -math.inf  # the largest bound of what has been closed or cut off
+        self._least_gap = 4 * float(shared.cases.error.max())  # a smaller one is beyond float64
+        cases = shared.cases
+        neurons = shared.joint.stack * sum(shared.joint.widths)
+        self._fresh: Nodes | None = Nodes.roots(cases.lower, cases.upper, cases.rows.shape[1], neurons)
+        self._pool = Pool(self._fresh)
+
+    @property
+    def upper(self) -> float:
+        """No input attains more."""
+        waiting = math.inf if self._fresh is not None else self._pool.bound
+        return max(self.incumbent.value, self.closed, waiting)
+
+    @property
+    def target(self) -> float:
+        """A node with no larger bound is closed."""
+        if self.goal.threshold is not None:
+            return math.nextafter(self.goal.threshold, -math.inf)
+        value = self.incumbent.value
+        if value == -math.inf:
+            return self.shared.cases.least
+        return value + max(0.99 * self.goal.gap(value), self._least_gap)
+
+    @property
+    def aim(self) -> float:
+        """Where tightening steps head for: a little below the target."""
+        if self.goal.threshold is not None or self.incumbent.value == -math.inf:
+            return self.target - max(1e-6 * abs(self.target), self._least_gap)
+        return (self.target + self.incumbent.value) / 2
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is open."""
+        return self._fresh is None and not self._pool.count
+
+    @property
+    def decided(self) -> bool:
+        """Whether the incumbent alone answers: it reaches the threshold, or the ceiling."""
+        if self.incumbent.witness is not None and self.incumbent.value >= self.goal.ceiling:
+            return True
+        return self.goal.threshold is not None and self.incumbent.reaches(self.goal.threshold)
+
+    def run(self, deadline: float) -> None:
+        """Search until the goal is reached or the time is over; the first bounds are always computed."""
+        cases = self.shared.cases
+        x, case = random_starts(cases, self.settings.starts)
+        ascend(
+            self.shared.joint,
+            cases,
+            self.incumbent,
+            x,
+            case,
+            (cases.lower[case], cases.upper[case]),
+            self.settings.ascent,
+        )
+        while not self.done and not self.decided:
+            self.step()
+            if time.perf_counter() >= deadline:
+                break
+
+    def step(self) -> None:
+        """Split the most promising nodes and bound their children."""
+        children = self._children()
+        self.boxes += len(children)
+        survivors = self._bound(children)
+        if len(survivors):
+            self._pool.add(survivors)
+        self.closed = max(self.closed, self._pool.close(self.target))
+
+    def _children(self) -> Nodes:
+        if self._fresh is not None:
+            fresh, self._fresh = self._fresh, None
+            return fresh
+        roomy = self._pool.count * self._pool.bytes_a_node < self.settings.memory
+        nodes = self._pool.take(max(1, self.settings.batch // 2), best_first=roomy)
+        return split(self.shared.joint, nodes)
+
+    def _bound(self, nodes: Nodes) -> Nodes:
+        """The nodes that stay open, with tighter bounds, smaller boxes and the next split chosen."""
+        nodes, hidden = self._open(*self._quick_bound(nodes))
+        if not len(nodes):
+            return nodes
+        tight = tighten(
+            self.shared, nodes, hidden.lines, self.aim, self.settings.steps, neurons=self.settings.neuron_weight > 0
+        )
+        self._climb(nodes, tight)
+        nodes = nodes.with_(
+            bound=torch.minimum(tight.bound, nodes.bound),
+            slopes=tight.slopes,
+            multipliers=tight.multipliers,
+            neuron_multipliers=tight.neuron_multipliers,
+            split=choose_split(self.shared.joint, nodes, tight, hidden, self.settings.neuron_weight),
+        )
+        target = self.target
+        lower, upper = clip_box(nodes, tight, target)
+        self.closed = max(self.closed, target)  # what was cut off attains at most that
+        nodes, _ = self._open(nodes.with_(lower=lower, upper=upper), hidden)
+        return self._splittable(nodes)
+
+    def _quick_bound(self, nodes: Nodes) -> tuple[Nodes, Hidden]:
+        """Bounds with the default slopes, and with the parent's where there is one."""
+        joint = self.shared.joint
+        known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
+        hidden = hidden_bounds(joint, self.shared.rounding, nodes.lower, nodes.upper, known)
+        nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
+        start = nodes.with_(slopes=flat([lines.start for lines in hidden.lines]))
+        quick, _ = evaluate(self.shared, start, hidden.lines)
+        if torch.isfinite(nodes.bound).all():
+            quick = quick.better(evaluate(self.shared, nodes, hidden.lines)[0])
+        empty = (nodes.neuron_lower > nodes.neuron_upper).any(1)
+        bound = torch.where(empty, -math.inf, torch.minimum(quick.bound, nodes.bound))
+        return nodes.with_(bound=bound, slopes=quick.slopes), hidden
+
+    def _open(self, nodes: Nodes, hidden: Hidden) -> tuple[Nodes, Hidden]:
+        """The nodes above the target."""
+        open_ = nodes.bound > self.target
+        if open_.all():
+            return nodes, hidden
+        self.closed = max(self.closed, float(torch.where(open_, -math.inf, nodes.bound).max()))
+        index = open_.nonzero().squeeze(1)
+        return nodes[index], hidden.take(index)
+
+    def _climb(self, nodes: Nodes, tight: Tight) -> None:
+        """Offer every corner as a witness, and climb from those of the highest nodes."""
+        self.incumbent.offer(tight.corner, nodes.case)
+        top = tight.bound.topk(min(self.settings.climbers, len(nodes))).indices
+        box = nodes.lower[top], nodes.upper[top]
+        ascend(self.shared.joint, self.shared.cases, self.incumbent, tight.corner[top], nodes.case[top], box, 8)
+
+    def _splittable(self, nodes: Nodes) -> Nodes:
+        """Boxes a few units in the last place wide cannot shrink: their bound is what float64 has to give."""
+        least = 16 * UNIT * torch.maximum(nodes.lower.abs(), nodes.upper.abs())
+        stuck = (nodes.upper - nodes.lower <= least).all(1)
+        if stuck.any():
+            self.closed = max(self.closed, float(nodes.bound[stuck].max()))
+            nodes = nodes[(~stuck).nonzero().squeeze(1)]
+        return nodes
