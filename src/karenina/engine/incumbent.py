@@ -5,6 +5,8 @@ Enters: points. Leaves: the largest value that is certain to be attained, roundi
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from karenina.engine.cases import Cases
@@ -32,7 +34,7 @@ class Incumbent:
         values = self._cases.certified(case, self._joint.outputs(x))
         best = int(values.argmax())
         value = float(values[best])
-        if value > self.value or (self.witness is None and value == self.value):
+        if value > self.value or (self.witness is None and -math.inf < value == self.value):
             self.value, self.witness, self.case = value, x[best].clone(), int(case[best])
 
     def reaches(self, threshold: float) -> bool:

@@ -4,7 +4,7 @@ Enters: the query's networks. Leaves: a `Joint`: equal architectures are stacked
 of size S (two networks, one batched matrix product), unequal ones become one block-diagonal network
 (S = 1). Every tensor about boxes has the shape (S, boxes, neurons).
 
-The last layer is affine: a network that ends in an activation gets an identity layer.
+The last layer is affine, and there is one before it: where not, an identity layer is added.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Joint:
     @classmethod
     def of(cls, networks: Sequence[Network], device: torch.device) -> Joint:
         chains = [_ending_affine(network).layers for network in networks]
-        if len({_architecture(chain) for chain in chains}) > 1:
+        if len({_architecture(chain) for chain in chains}) > 1 or _share_neurons(chains):
             joined = reduce(concatenate, [Network(chain) for chain in chains])
-            chains = [joined.layers]
+            chains = [_merge_equal_neurons(joined.layers)]
         weights = tuple(
             torch.stack([layer.weight for layer in level]).to(device) for level in zip(*chains, strict=True)
         )
@@ -103,7 +103,7 @@ def affine(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 def _ending_affine(network: Network) -> Network:
     last = network.layers[-1]
-    if last.is_affine:
+    if last.is_affine and len(network.layers) > 1:
         return network
     size = len(last.bias)
     identity = Layer(torch.eye(size, dtype=torch.float64), torch.zeros(size, dtype=torch.float64), ((IDENTITY, size),))
@@ -112,3 +112,37 @@ def _ending_affine(network: Network) -> Network:
 
 def _architecture(chain: Sequence[Layer]) -> tuple[object, ...]:
     return tuple((tuple(layer.weight.shape), layer.activations) for layer in chain)
+
+
+def _rows(layer: Layer) -> list[tuple[object, ...]]:
+    """What each neuron computes from the layer below."""
+    kinds = [activation for activation, count in layer.activations for _ in range(count)]
+    rows = torch.cat([layer.weight, layer.bias[:, None]], 1).tolist()
+    return [(kind, *row) for kind, row in zip(kinds, rows, strict=True)]
+
+
+def _share_neurons(chains: Sequence[Sequence[Layer]]) -> bool:
+    """Whether a first-layer neuron stands in more than one network."""
+    seen = [set(_rows(chain[0])) for chain in chains]
+    return len(set().union(*seen)) < sum(map(len, seen))
+
+
+def _merge_equal_neurons(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The same function without repeated neurons: copies, permutations and common trunks cancel exactly.
+
+    Two neurons are merged only where no neuron above reads both, so that no weights are added and nothing is rounded.
+    """
+    merged = list(layers)
+    for k in range(len(merged) - 1):
+        layer, above = merged[k], merged[k + 1]
+        weight, first, keep = above.weight.clone(), dict[tuple[object, ...], int](), list[int]()
+        for i, row in enumerate(_rows(layer)):
+            j = first.setdefault(row, i)
+            if i == j or bool(((weight[:, i] != 0) & (weight[:, j] != 0)).any()):
+                keep.append(i)
+            else:
+                weight[:, j] += weight[:, i]
+        kinds = [activation for activation, count in layer.activations for _ in range(count)]
+        merged[k] = Layer.of(layer.weight[keep], layer.bias[keep], tuple((kinds[i], 1) for i in keep))
+        merged[k + 1] = Layer(weight[:, keep].contiguous(), above.bias, above.activations)
+    return tuple(merged)

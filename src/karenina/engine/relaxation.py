@@ -84,10 +84,11 @@ def _kink(left: float, right: float, lo: Tensor, hi: Tensor) -> Lines:
     bend, zero = right - left, torch.zeros_like(lo)
     slope = left + bend * share if (left, bend) != (0.0, 1.0) else share
     chord = Side(slope, slope, zero, -bend * share * below)
-    at_left = torch.where(lo >= 0, right, left).to(lo.dtype)
-    at_right = torch.where(hi <= 0, left, right).to(lo.dtype)
+    slope_right = torch.full_like(lo, right)  # a tensor: torch.where of two numbers would be float32
+    at_left = torch.where(lo >= 0, slope_right, left)
+    at_right = torch.where(hi <= 0, left, slope_right)
     turning = Side(torch.minimum(at_left, at_right), torch.maximum(at_left, at_right), zero, zero)
-    start = torch.where(above > -below, right, left).to(lo.dtype)
+    start = torch.where(above > -below, slope_right, left)
     return Lines(chord, turning, start) if bend >= 0 else Lines(turning, chord, start)
 
 
