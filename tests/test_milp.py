@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -111,9 +112,9 @@ def test_a_cutoff_above_the_maximum_is_the_upper_bound(solve: Callable[[Programm
     form, case = relu_form(query.networks), query.cases[0]
     programme = encode(form, neuron_bounds(form, case.box), case.box).programme(case)
     best = Milp("highs").answer(Query(query.networks, (case,)), Goal(tolerance=1e-4)).upper
-    request = Request(gap=1e-6, relative_gap=0, seconds=math.inf, threads=1)
+    request = Request(gap=1e-6, seconds=math.inf, threads=1)
     assert solve(programme, request).upper == pytest.approx(best, abs=1e-3)
-    cut = Request(gap=1e-6, relative_gap=0, seconds=math.inf, threads=1, cutoff=best + 1)
+    cut = Request(gap=1e-6, seconds=math.inf, threads=1, cutoff=best + 1)
     assert solve(programme, cut).upper == pytest.approx(best + 1, abs=1e-9)
 
 
@@ -141,6 +142,15 @@ def test_what_is_closer_than_the_solvers_tolerance_is_not_claimed() -> None:
     assert answer.status is Status.PRECISION
     assert 0 < answer.upper - answer.lower < 1e-4
     assert "highs" in answer.note
+
+
+@pytest.mark.parametrize("offset", [-1000.0, 0.0, 1000.0])
+def test_a_relative_tolerance_is_relative_to_the_maximum(offset: float) -> None:
+    query = random_query(2, constrained=False)
+    shifted = Query(query.networks, tuple(replace(case, offset=offset) for case in query.cases))
+    answer = Milp("highs").answer(shifted, Goal(tolerance=0, relative_tolerance=1e-4))
+    assert answer.status is Status.EXACT
+    assert answer.upper - answer.lower <= 1e-4 * abs(answer.lower)
 
 
 def test_gurobis_free_licence_is_named_when_it_is_too_small() -> None:
@@ -178,6 +188,12 @@ class TestProgress:
         progress = Progress(self.query, Goal())
         assert progress.offer(0, np.array([9.0, 9.0])) == 12  # clipped to the box
         assert progress.offer(0, np.array([math.nan, 0.0])) is None
+
+    def test_a_box_too_wide_for_float64_is_not_sampled(self) -> None:
+        progress = Progress(Query.maximise(TOY, Domain(Box([-1e308, 0], [1e308, 1])), [[1]]), Goal())
+        with np.errstate(over="ignore"):
+            progress.sample(np.random.default_rng(0))
+        assert progress.witness is None
 
     def test_a_solvers_small_violation_is_repaired(self) -> None:
         constrained = Query.maximise(

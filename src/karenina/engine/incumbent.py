@@ -12,6 +12,7 @@ import torch
 from karenina.engine.cases import Cases
 from karenina.engine.exact import reaches_exactly
 from karenina.engine.joint import Joint
+from karenina.engine.polish import Polisher
 from karenina.query import Query
 
 __all__ = ["Incumbent", "ascend", "random_starts"]
@@ -27,6 +28,7 @@ class Incumbent:
         self.value = query.floor
         self.witness: Tensor | None = None
         self.case: int | None = None
+        self._polished: float | None = None  # the value that polishing has already seen
         self._exactly: tuple[float, bool] | None = None  # the last value compared in exact arithmetic
 
     def offer(self, x: Tensor, case: Tensor) -> None:
@@ -36,6 +38,15 @@ class Incumbent:
         value = float(values[best])
         if value > self.value or (self.witness is None and -math.inf < value == self.value):
             self.value, self.witness, self.case = value, x[best].clone(), int(case[best])
+
+    def polish(self) -> None:
+        """Climb from a new witness to an exact local maximum, where the query is piecewise linear."""
+        if self.case is None or self.witness is None or self.value == self._polished:
+            return
+        if all(network.piecewise_linear for network in self._query.networks):
+            x = Polisher(self._joint, self._cases, self.case)(self.witness.cpu().numpy())
+            self.offer(torch.as_tensor(x, device=self.witness.device)[None], torch.tensor([self.case], device=self.witness.device))
+        self._polished = self.value
 
     def reaches(self, threshold: float) -> bool:
         """Whether the witness attains the threshold; within rounding of it, exact arithmetic decides.

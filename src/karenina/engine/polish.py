@@ -75,7 +75,7 @@ class Polisher:
         kinks, slopes = np.array([s[0] for s in segments]), np.array([s[1] for s in segments])
         return _Layer(joint.weights[k].cpu().numpy(), joint.biases[k][:, 0].cpu().numpy(), kinks, slopes)
 
-    def __call__(self, x: Array, rounds: int = 60) -> Array:
+    def __call__(self, x: Array, rounds: int = 30) -> Array:
         """The best point reached from x."""
         for _ in range(rounds):
             directions = self._directions(x)

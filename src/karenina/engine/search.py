@@ -173,6 +173,7 @@ class Search:
         top = tight.bound.topk(min(self.settings.climbers, len(nodes))).indices
         box = nodes.lower[top], nodes.upper[top]
         ascend(self.shared.joint, self.shared.cases, self.incumbent, tight.corner[top], nodes.case[top], box, 8)
+        self.incumbent.polish()
 
     def _splittable(self, nodes: Nodes) -> Nodes:
         """Boxes a few units in the last place wide cannot shrink: their bound is what float64 has to give."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -44,6 +45,12 @@ class Tight:
         wins = other.bound < self.bound
         both = zip(vars(self).values(), vars(other).values(), strict=True)
         return Tight(*(torch.where(wins if a.ndim == 1 else wins[:, None], b, a) for a, b in both))
+
+
+class Block(Protocol):
+    """Some of what may be chosen freely, and how to move it so that the bound falls by `excess`."""
+
+    def move(self, nodes: Nodes, lines: list[Lines], linear: Linear, excess: Tensor) -> Nodes: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,47 +93,86 @@ def _neuron_constant(shared: Bounder, nodes: Nodes) -> Tensor:
 
 
 def tighten(shared: Bounder, nodes: Nodes, lines: list[Lines], target: float, steps: int, *, neurons: bool) -> Tight:
-    """The best bound after some Polyak steps towards `target`."""
+    """The best bound after some steps towards `target`: slopes, and multipliers where there are any, take turns."""
     best, linear = evaluate(shared, nodes, lines)
-    found = best
+    bound, reach = best.bound, torch.ones_like(best.bound)  # the share of the way to the target that a step tries
+    blocks: list[Block] = [_Slopes(shared)]
+    if shared.cases.constrained:
+        blocks.insert(0, _Multipliers(shared))
+    if neurons:
+        blocks.append(_NeuronMultipliers(shared))
     for _ in range(steps):
-        nodes = _step(shared, nodes, lines, linear, found.bound, target, neurons=neurons)
-        found, linear = evaluate(shared, nodes, lines)
-        best = best.better(found)
+        for block in blocks:
+            nodes = block.move(nodes, lines, linear, reach * (bound - target))
+            found, linear = evaluate(shared, nodes, lines)
+            bound = found.bound
+            reach = torch.where(bound < best.bound, reach, 0.9 * reach)  # it overshot: be humbler
+            best = best.better(found)
     return best
 
 
-def _step(
-    shared: Bounder, nodes: Nodes, lines: list[Lines], linear: Linear, bound: Tensor, target: float, *, neurons: bool
-) -> Nodes:
-    joint = shared.joint
-    hidden, outputs = linear_forward(joint, linear)
-    low, high, gradient = [], [], []
-    for z, reach, line in zip(hidden, linear.reach, lines, strict=True):
-        positive = reach >= 0
-        bottom, top, point, _ = (torch.where(positive, a, b) for a, b in zip(line.upper, line.lower, strict=True))
-        low.append(bottom)
-        high.append(top)
-        gradient.append(torch.where(top > bottom, reach * (z - point), 0.0))
-    slope_gradient, low_, high_ = flat(gradient), flat(low), flat(high)
-    norm = slope_gradient.square().sum(1)
-    changes = {}
-    if shared.cases.constrained:
-        row_gradient = shared.cases.slack(nodes.case, outputs) + 2 * shared.cases.row_error[nodes.case]
-        row_gradient = torch.where((nodes.multipliers <= 0) & (row_gradient > 0), 0.0, row_gradient)
-        norm = norm + row_gradient.square().sum(1)
-    if neurons:
-        neuron_gradient = _neuron_gradient(nodes, flat(hidden))
-        norm = norm + neuron_gradient.square().sum(1)
-    length = ((bound - target) / norm.clamp(min=1e-290))[:, None]
-    length = torch.where(torch.isfinite(length), length, 0.0)
-    moved = nodes.slopes.clamp(low_, high_) - length * slope_gradient
-    changes["slopes"] = torch.where(slope_gradient != 0, moved.clamp(low_, high_), nodes.slopes)
-    if shared.cases.constrained:
-        changes["multipliers"] = (nodes.multipliers - length * row_gradient).clamp(min=0)
-    if neurons:
-        changes["neuron_multipliers"] = _move_neurons(nodes, length * neuron_gradient)
-    return nodes.with_(**changes)
+def _length(excess: Tensor, gradient: Tensor, direction: Tensor) -> Tensor:
+    """How far along -direction the bound would fall by `excess` (nodes,) if it were linear, (nodes, 1)."""
+    length = excess / (gradient * direction).sum(1).clamp(min=1e-290)
+    return torch.where(torch.isfinite(length), length, 0.0)[:, None]
+
+
+class _Slopes:
+    """Polyak's step in coordinates scaled by the derivatives seen so far (as AdaGrad does), with momentum.
+
+    Derivatives of slopes in the first layer are larger than in the last by the weights between; unscaled steps
+    zigzag between the two.
+    """
+
+    def __init__(self, shared: Bounder) -> None:
+        self._joint = shared.joint
+        self._squares: Tensor | float = 0.0
+        self._momentum: Tensor | float = 0.0
+
+    def move(self, nodes: Nodes, lines: list[Lines], linear: Linear, excess: Tensor) -> Nodes:
+        gradient, least, most = self._gradient(lines, linear)
+        self._squares = self._squares + gradient.square()
+        direction = gradient / (self._squares.sqrt() + 1e-290)
+        self._momentum = 0.5 * self._momentum + direction
+        moved = nodes.slopes.clamp(least, most) - _length(excess, gradient, direction) * self._momentum
+        return nodes.with_(slopes=torch.where(gradient != 0, moved.clamp(least, most), nodes.slopes))
+
+    def _gradient(self, lines: list[Lines], linear: Linear) -> tuple[Tensor, Tensor, Tensor]:
+        """The derivative in each slope, 0 where it is not free, and the range of each."""
+        hidden, _ = linear_forward(self._joint, linear)
+        low, high, gradient = [], [], []
+        for z, reach, line in zip(hidden, linear.reach, lines, strict=True):
+            bottom, top, point, _ = (torch.where(reach >= 0, a, b) for a, b in zip(line.upper, line.lower, strict=True))
+            low.append(bottom)
+            high.append(top)
+            gradient.append(torch.where(top > bottom, reach * (z - point), 0.0))
+        return flat(gradient), flat(low), flat(high)
+
+
+class _Multipliers:
+    """Polyak's step for the multipliers of the constraints."""
+
+    def __init__(self, shared: Bounder) -> None:
+        self._shared = shared
+
+    def move(self, nodes: Nodes, _: list[Lines], linear: Linear, excess: Tensor) -> Nodes:
+        cases, (_, outputs) = self._shared.cases, linear_forward(self._shared.joint, linear)
+        gradient = cases.slack(nodes.case, outputs) + 2 * cases.row_error[nodes.case]
+        gradient = torch.where((nodes.multipliers <= 0) & (gradient > 0), 0.0, gradient)
+        step = _length(excess, gradient, gradient) * gradient
+        return nodes.with_(multipliers=(nodes.multipliers - step).clamp(min=0))
+
+
+class _NeuronMultipliers:
+    """Polyak's step for the multipliers of the neurons' bounds; one stops at 0 before it changes sign."""
+
+    def __init__(self, shared: Bounder) -> None:
+        self._joint = shared.joint
+
+    def move(self, nodes: Nodes, _: list[Lines], linear: Linear, excess: Tensor) -> Nodes:
+        gradient = _neuron_gradient(nodes, flat(linear_forward(self._joint, linear)[0]))
+        moved = nodes.neuron_multipliers - _length(excess, gradient, gradient) * gradient
+        return nodes.with_(neuron_multipliers=torch.where(moved * nodes.neuron_multipliers < 0, 0.0, moved))
 
 
 def _neuron_gradient(nodes: Nodes, z: Tensor) -> Tensor:
@@ -136,10 +182,3 @@ def _neuron_gradient(nodes: Nodes, z: Tensor) -> Tensor:
     on_lower = (price > 0) | ((price == 0) & (below < 0))
     on_upper = (price < 0) | ((price == 0) & (above > 0))
     return torch.where(on_lower, below, torch.where(on_upper, above, 0.0))
-
-
-def _move_neurons(nodes: Nodes, step: Tensor) -> Tensor:
-    """A multiplier stops at 0 before it changes sign."""
-    price = nodes.neuron_multipliers
-    moved = price - step
-    return torch.where(moved * price < 0, 0.0, moved)
