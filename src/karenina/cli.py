@@ -27,7 +27,7 @@ from karenina.errors import InputError, KareninaError
 if TYPE_CHECKING:
     from karenina.network import Network
 
-__all__ = ["app", "main", "run"]
+__all__ = ["Action", "BackendName", "Device", "DistanceName", "app", "main", "pdt", "run", "verify"]
 
 app = typer.Typer(
     name="karenina",

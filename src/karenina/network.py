@@ -23,7 +23,7 @@ import torch
 
 from karenina.errors import InputError
 
-__all__ = ["ACTIVATIONS", "IDENTITY", "RELU", "Activation", "Layer", "Network", "concatenate"]
+__all__ = ["ACTIVATIONS", "IDENTITY", "RELU", "Activation", "Layer", "Network", "append", "concatenate"]
 
 Array = npt.NDArray[np.float64]
 

@@ -65,9 +65,12 @@ def hidden_bounds(
     upper: Tensor,
     known: Sequence[tuple[Tensor, Tensor]],
     *,
-    fast: bool = True,
+    threads: int = 0,
 ) -> Hidden:
-    """Bounds of all pre-activations on boxes [lower, upper] (boxes, inputs), within those already known."""
+    """Bounds of all pre-activations on boxes [lower, upper] (boxes, inputs), within those already known.
+
+    On the CPU the compiled loop does the work in as many threads as are given; with 0, torch does it.
+    """
     hidden = Hidden([], [], [], [])
     centre, radius = (upper + lower) / 2, (upper - lower) / 2
     fixed: list[tuple[Tensor, ...]] = []  # slope and intercept of each layer's upper lines, then of its lower lines
@@ -76,9 +79,9 @@ def hidden_bounds(
             weight = joint.weights[0]
             middle, spread = affine(centre[None], weight, joint.biases[0]), radius[None] @ weight.abs().mT
             low, high, influence = middle - spread, middle + spread, weight[:, None].abs()
-        elif fast and centre.device.type == "cpu" and compiled.available():
+        elif threads and centre.device.type == "cpu":
             needed = ~_settled(joint.kinds[k], known_low, known_high)
-            low, high, influence = compiled.backward_bounds(joint, fixed, k, centre, radius, needed)
+            low, high, influence = compiled.backward_bounds(joint, fixed, k, centre, radius, needed, threads)
         else:
             low, high, influence = backward_bounds(joint, fixed, k, centre, radius)
         low = torch.maximum(low - rounding.hidden[k], known_low)

@@ -34,9 +34,9 @@ def _threads(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="karenina")
 
 
-def _in_threads(tasks: int, function: Callable[..., None], *arguments: object) -> None:
-    """function(first, last, *arguments) over all tasks, shared among as many threads as torch may use."""
-    count = min(torch.get_num_threads(), tasks)
+def _in_threads(count: int, tasks: int, function: Callable[..., None], *arguments: object) -> None:
+    """function(first, last, *arguments) over all tasks, shared among threads."""
+    count = min(count, tasks)
     if count == 1:
         function(0, tasks, *arguments)
         return
@@ -47,7 +47,13 @@ def _in_threads(tasks: int, function: Callable[..., None], *arguments: object) -
 
 
 def backward_bounds(
-    joint: Joint, fixed: Sequence[tuple[Tensor, ...]], k: int, centre: Tensor, radius: Tensor, needed: Tensor
+    joint: Joint,
+    fixed: Sequence[tuple[Tensor, ...]],
+    k: int,
+    centre: Tensor,
+    radius: Tensor,
+    needed: Tensor,
+    threads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Lower and upper bounds (S, boxes, neurons) of layer k, infinite where not needed, and |d z / d x|."""
     from karenina.engine.kernel import bound_rows
@@ -62,5 +68,5 @@ def backward_bounds(
     weights, biases = joint.flat(k + 1)
     boxes = (centre.contiguous().numpy(), radius.contiguous().numpy())
     written = (needed.contiguous().numpy(), low, high, influence)
-    _in_threads(shape[0] * shape[1], bound_rows, sizes, weights, biases, slopes, intercepts, *boxes, *written)
+    _in_threads(threads, shape[0] * shape[1], bound_rows, sizes, weights, biases, slopes, intercepts, *boxes, *written)
     return torch.from_numpy(low), torch.from_numpy(high), torch.from_numpy(influence)

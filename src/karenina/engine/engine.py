@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import torch
 
+from karenina.engine import compiled
 from karenina.engine.cases import Cases
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
@@ -28,12 +32,14 @@ class Engine:
 
     def __init__(self, device: str = "auto", settings: Settings | None = None) -> None:
         self.device = _device(device)
-        self.settings = settings or Settings()
+        settings = settings or Settings()
+        threads = torch.get_num_threads() if settings.threads is None else settings.threads
+        self.settings = replace(settings, threads=threads if compiled.available() else 0)
 
     def answer(self, query: Query, goal: Goal | None = None) -> Answer:
         """The maximum of the query, to the goal or within its time limit."""
         goal, start = goal or Goal(), time.perf_counter()
-        with torch.no_grad():
+        with torch.no_grad(), _one_torch_thread():
             joint = Joint.of(query.networks, self.device)
             cases, rounding = Cases.of(query, joint, self.device)
             incumbent = Incumbent(query, joint, cases)
@@ -42,6 +48,17 @@ class Engine:
             search = Search(Bounder(joint, cases, rounding), incumbent, goal, self.settings)
             search.run(start + goal.time_limit)
             return _answer(search, goal, time.perf_counter() - start)
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """Our tensors are small: torch's threads would spend their time waiting for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _device(name: str) -> torch.device:

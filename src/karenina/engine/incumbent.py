@@ -45,7 +45,10 @@ class Incumbent:
             return
         if all(network.piecewise_linear for network in self._query.networks):
             x = Polisher(self._joint, self._cases, self.case)(self.witness.cpu().numpy())
-            self.offer(torch.as_tensor(x, device=self.witness.device)[None], torch.tensor([self.case], device=self.witness.device))
+            self.offer(
+                torch.as_tensor(x, device=self.witness.device)[None],
+                torch.tensor([self.case], device=self.witness.device),
+            )
         self._polished = self.value
 
     def reaches(self, threshold: float) -> bool:

@@ -19,7 +19,7 @@ import torch
 
 from karenina.network import IDENTITY, Layer, Network, concatenate
 
-__all__ = ["Joint"]
+__all__ = ["Joint", "affine"]
 
 Tensor = torch.Tensor
 Array = npt.NDArray[np.float64]

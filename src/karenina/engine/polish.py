@@ -78,6 +78,7 @@ class Polisher:
     def __call__(self, x: Array, rounds: int = 30) -> Array:
         """The best point reached from x."""
         for _ in range(rounds):
+            before = x
             directions = self._directions(x)
             here = self._at(x, directions)
             rate = np.where(self._feasible(x, here, directions), here.rate, -np.inf)
@@ -85,6 +86,8 @@ class Polisher:
             if not rate[best] > 1e-10 * (1 + abs(here.value)):
                 break
             x = self._climb(x, directions[best])
+            if np.array_equal(x, before):
+                break
         return x
 
     def _at(self, x: Array, directions: Array) -> _Here:
@@ -151,24 +154,37 @@ class Polisher:
         return feasible
 
     def _climb(self, x: Array, direction: Array) -> Array:
-        """From breakpoint to breakpoint along a direction while the objective rises."""
+        """From breakpoint to breakpoint along a direction while the objective rises, or to a wall."""
         for _ in range(64):
             here = self._at(x, direction[None])
             if not here.rate[0] > 0:
                 break
-            step = self._next_breakpoint(x, here, direction)
-            if not np.isfinite(step) or step <= 0:
+            wall, kink = self._wall(x, here, direction), self._kink(here)
+            step = min(wall, kink)
+            if np.isfinite(step):
+                x = np.clip(x + step * direction, self._lower, self._upper)
+            if wall <= kink:
                 break
-            x = np.clip(x + step * direction, self._lower, self._upper)
         return x
 
-    def _next_breakpoint(self, x: Array, here: _Here, direction: Array) -> float:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ends = [np.where(direction > 0, (self._upper - x) / direction, (self._lower - x) / direction)]
-            ends.append(np.where(here.slack_rate[0] < 0, here.slack / -here.slack_rate[0], np.inf))
-            for layer, z, dz in zip(self._layers, here.hidden, here.hidden_rate, strict=True):
-                steps = (layer.kinks - z[..., None]) / dz[:, 0, :, None]
-                steps = np.where(np.isclose(z[..., None], layer.kinks, rtol=NEAR, atol=NEAR), np.inf, steps)
-                ends.append(steps)
-        nearest = [float(np.min(e, initial=np.inf, where=(e > 0))) for e in ends]
-        return min(nearest)
+    def _wall(self, x: Array, here: _Here, direction: Array) -> float:
+        """How far to the box's side or a constraint."""
+        rate, slack = here.slack_rate[0], np.maximum(here.slack, 0.0)
+        room = np.where(direction > 0, self._upper - x, x - self._lower)
+        to_side = _smallest(room, np.abs(direction))
+        return min(to_side, _smallest(slack, np.maximum(-rate, 0.0)))
+
+    def _kink(self, here: _Here) -> float:
+        """How far to the next kink of a neuron."""
+        nearest = np.inf
+        for layer, z, dz in zip(self._layers, here.hidden, here.hidden_rate, strict=True):
+            ahead = np.where(np.isfinite(layer.kinks), layer.kinks, 0.0) - z[..., None]
+            rate = np.where(np.isfinite(layer.kinks) & (np.abs(ahead) > NEAR), dz[:, 0, :, None], 0.0)
+            nearest = min(nearest, _smallest(np.abs(ahead), np.maximum(rate * np.sign(ahead), 0.0)))
+        return nearest
+
+
+def _smallest(distance: Array, speed: Array) -> float:
+    """The least time to cover one of the distances, each at its speed."""
+    moving = speed > 0
+    return float(np.min(distance[moving] / speed[moving], initial=np.inf))

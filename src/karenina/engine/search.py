@@ -37,6 +37,7 @@ class Settings:
     ascent: int = 20  # its steps
     climbers: int = 32  # open nodes from whose corners the ascent is tried again, a step of the search
     memory: int = 2 << 30  # bytes of open nodes before the search goes depth-first
+    threads: int | None = None  # of the compiled loop: as many as torch has; 0: torch instead of the compiled loop
 
 
 class Search:
@@ -148,7 +149,9 @@ class Search:
         """Bounds with the default slopes, and with the parent's where there is one."""
         joint = self.shared.joint
         known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
-        hidden = hidden_bounds(joint, self.shared.rounding, nodes.lower, nodes.upper, known)
+        hidden = hidden_bounds(
+            joint, self.shared.rounding, nodes.lower, nodes.upper, known, threads=self.settings.threads or 0
+        )
         nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
         start = nodes.with_(slopes=flat([lines.start for lines in hidden.lines]))
         quick, _ = evaluate(self.shared, start, hidden.lines)

@@ -23,7 +23,7 @@ from karenina.engine.nodes import Nodes, by_layer, flat
 from karenina.engine.relaxation import Lines
 from karenina.engine.rounding import Rounding
 
-__all__ = ["Tight", "evaluate", "tighten"]
+__all__ = ["Block", "Bounder", "Tight", "evaluate", "tighten"]
 
 Tensor = torch.Tensor
 
