@@ -132,8 +132,8 @@ class Polisher:
         here = self._at(x, np.diag(self._width))
         normals = [here.slack_rate[:, i] for i in range(len(here.slack)) if here.slack[i] <= NEAR]
         for layer, z, dz in zip(self._layers, here.hidden, here.hidden_rate, strict=True):
-            on = np.isclose(z[..., None], layer.kinks, rtol=NEAR, atol=NEAR).any(-1)  # (S, n)
-            normals += [dz[s, :, n] for s, n in zip(*on.nonzero(), strict=True)]
+            on = np.argwhere(np.isclose(z[..., None], layer.kinks, rtol=NEAR, atol=NEAR).any(-1))  # (found, S and n)
+            normals += [dz[s, :, n] for s, n in on]
         sides = (x <= self._lower) | (x >= self._upper)
         normals += list(np.eye(len(x))[sides])
         gradient = here.rate
@@ -144,7 +144,9 @@ class Polisher:
         along = gradient - matrix.T @ (off @ gradient)
         units = np.vstack([along, off, -off, gradient])
         length = np.abs(units).max(1, keepdims=True)
-        return units[length[:, 0] > 1e-9] / length[length[:, 0] > 1e-9] * self._width
+        long = length[:, 0] > 1e-9
+        directions: Array = units[long] / length[long] * self._width
+        return directions
 
     def _feasible(self, x: Array, here: _Here, directions: Array) -> npt.NDArray[np.bool_]:
         small = 1e-12 * self._width

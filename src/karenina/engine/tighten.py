@@ -156,7 +156,7 @@ class _Multipliers:
         self._shared = shared
 
     def move(self, nodes: Nodes, _: list[Lines], linear: Linear, excess: Tensor) -> Nodes:
-        cases, (_, outputs) = self._shared.cases, linear_forward(self._shared.joint, linear)
+        cases, outputs = self._shared.cases, linear_forward(self._shared.joint, linear)[1]
         gradient = cases.slack(nodes.case, outputs) + 2 * cases.row_error[nodes.case]
         gradient = torch.where((nodes.multipliers <= 0) & (gradient > 0), 0.0, gradient)
         step = _length(excess, gradient, gradient) * gradient
