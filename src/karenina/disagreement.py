@@ -90,7 +90,7 @@ def _least(group: Sequence[Query], goal: Goal, backend: Backend, deadline: float
     """The minimum over a group's queries: each may stop once it surely exceeds another."""
     best: Answer | None = None
     for query in group:
-        ceiling = best.upper if best else math.inf
+        ceiling = min(goal.ceiling, best.upper) if best else goal.ceiling
         limit = max(0.0, deadline - time.perf_counter())
         found = backend.answer(query, replace(goal, time_limit=limit, ceiling=ceiling))
         best = found if best is None else _combine(best, found, min, goal)
@@ -103,7 +103,7 @@ def _combine(a: Answer, b: Answer, pick: Callable[[float, float], float], goal: 
     lower, upper = pick(a.lower, b.lower), pick(a.upper, b.upper)
     chosen = a if (a.lower == lower and (a.witness is not None or b.lower != lower)) else b
     unfinished = [x.status for x in (a, b) if not x.status.finished]
-    status = unfinished[0] if unfinished else Status.EXACT
+    status = unfinished[0] if unfinished else Status.DECIDED  # both were stopped by a threshold or a ceiling
     if goal.reached(lower, upper):
         status = Status.INFEASIBLE if a.status is b.status is Status.INFEASIBLE else Status.EXACT
     note = "; ".join(dict.fromkeys(n for n in (a.note, b.note) if n))

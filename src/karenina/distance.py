@@ -14,7 +14,6 @@ The c-distance and the class distance are 0 where no input qualifies.
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -204,8 +203,8 @@ def _parse_side(side: str, text: str, outputs: int) -> tuple[Array, Array, Array
         else:
             raise InputError(f"condition {text!r}: there is no output y{index}; the networks have {outputs}, from y0")
         at = term.end()
-    if not side or not math.isfinite(float(constant[0])):
-        raise InputError(f"condition {text!r}: an inequality needs a number or an output on both sides")
+    if not side or not np.isfinite([*row, *every, *constant]).all():
+        raise InputError(f"condition {text!r}: an inequality needs finite numbers or outputs on both sides")
     return row, every, constant
 
 

@@ -31,21 +31,25 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """Bounds of each hidden layer's pre-activations, their lines, and |d z / d x| for choosing splits."""
+    """Bounds of each hidden layer's pre-activations z, their lines, and the linear functions of x behind the bounds:
+    z <= rows[0] @ x + constants[0] and -z <= rows[1] @ x + constants[1], zero where a bound was not needed.
+    """
 
     lower: list[Tensor]  # (S, boxes, neurons) a layer
     upper: list[Tensor]
     lines: list[Lines]
-    influence: list[Tensor]  # (S, boxes or 1, neurons, inputs) a layer
+    rows: list[Tensor]  # (2, S, boxes or 1, neurons, inputs) a layer
+    constants: list[Tensor]  # (2, S, boxes or 1, neurons) a layer
 
     def take(self, index: Tensor) -> Hidden:
         """The same for some of the boxes."""
 
-        def pick(t: Tensor) -> Tensor:
-            return t[:, index] if t.shape[1] > 1 else t
+        def pick(t: Tensor, axis: int = 1) -> Tensor:
+            return t.index_select(axis, index) if t.shape[axis] > 1 else t
 
         lines = [Lines(Side(*map(pick, x.upper)), Side(*map(pick, x.lower)), pick(x.start)) for x in self.lines]
-        return Hidden([*map(pick, self.lower)], [*map(pick, self.upper)], lines, [*map(pick, self.influence)])
+        rows, constants = ([pick(t, 2) for t in tensors] for tensors in (self.rows, self.constants))
+        return Hidden([*map(pick, self.lower)], [*map(pick, self.upper)], lines, rows, constants)
 
 
 class Linear(NamedTuple):
@@ -64,34 +68,34 @@ def hidden_bounds(
     lower: Tensor,
     upper: Tensor,
     known: Sequence[tuple[Tensor, Tensor]],
+    cut: Sequence[Tensor] | None = None,
     *,
     threads: int = 0,
 ) -> Hidden:
     """Bounds of all pre-activations on boxes [lower, upper] (boxes, inputs), within those already known.
 
-    On the CPU the compiled loop does the work in as many threads as are given; with 0, torch does it.
+    `cut` marks neurons whose linear functions are wanted although their bounds are settled. On the CPU the compiled
+    loop does the work in as many threads as are given; with 0, torch does it.
     """
-    hidden = Hidden([], [], [], [])
+    hidden = Hidden([], [], [], [], [])
     centre, radius = (upper + lower) / 2, (upper - lower) / 2
     fixed: list[tuple[Tensor, ...]] = []  # slope and intercept of each layer's upper lines, then of its lower lines
     for k, (known_low, known_high) in enumerate(known):
-        if k == 0:
-            weight = joint.weights[0]
-            middle, spread = affine(centre[None], weight, joint.biases[0]), radius[None] @ weight.abs().mT
-            low, high, influence = middle - spread, middle + spread, weight[:, None].abs()
-        elif threads and centre.device.type == "cpu":
+        if k and threads and centre.device.type == "cpu":
             needed = ~_settled(joint.kinds[k], known_low, known_high)
-            low, high, influence = compiled.backward_bounds(joint, fixed, k, centre, radius, needed, threads)
+            needed = needed | cut[k] if cut is not None else needed
+            rows, constants, bounds = compiled.backward_bounds(joint, fixed, k, centre, radius, needed, threads)
         else:
-            low, high, influence = backward_bounds(joint, fixed, k, centre, radius)
-        low = torch.maximum(low - rounding.hidden[k], known_low)
-        high = torch.minimum(high + rounding.hidden[k], known_high)
+            rows, constants, bounds = backward_bounds(joint, fixed, k, centre, radius)
+        high = torch.minimum(bounds[0] + rounding.hidden[k], known_high)
+        low = torch.maximum(-bounds[1] - rounding.hidden[k], known_low)
         lines = relax(joint.kinds[k], low, high)
         fixed.append((*lines.fixed(lines.upper), *lines.fixed(lines.lower)))
         hidden.lower.append(low)
         hidden.upper.append(high)
         hidden.lines.append(lines)
-        hidden.influence.append(influence)
+        hidden.rows.append(rows)
+        hidden.constants.append(constants)
     return hidden
 
 
@@ -111,7 +115,7 @@ def _settled(kind: Layer, low: Tensor, high: Tensor) -> Tensor:
 def backward_bounds(
     joint: Joint, fixed: Sequence[tuple[Tensor, ...]], k: int, centre: Tensor, radius: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Lower and upper bounds of layer k's pre-activations: rows z and -z are bounded from above together."""
+    """Linear functions above layer k's z and -z, (2, S, boxes or 1, neurons, inputs), constants and maxima."""
     weight, bias = joint.weights[k], joint.biases[k]
     rows = torch.cat([weight, -weight], 1)[:, None]  # (S, 1, 2n, previous)
     constant = torch.cat([bias, -bias], 2)  # (S, 1, 2n)
@@ -125,7 +129,8 @@ def backward_bounds(
         rows = rows @ joint.weights[j][:, None]
     bound = constant + _rows_at(rows, centre[None]) + _rows_at(rows.abs(), radius[None])
     n = weight.shape[1]
-    return -bound[..., n:], bound[..., :n], rows[:, :, :n].abs()
+    rows, constant, bound = (torch.stack([t[:, :, :n], t[:, :, n:]]) for t in (rows, constant, bound))
+    return rows, constant, bound
 
 
 def _rows_at(rows: Tensor, x: Tensor) -> Tensor:

@@ -2,8 +2,9 @@
 
 Enters: nodes with their tight bounds. Leaves: each node's split, an input or a neuron, and the
 children. The score of an input is the looseness that halving its width would take away: for every
-neuron, the gap between its lines, times how much of the neuron's range the input accounts for. The
-score of a neuron is its whole looseness at the maximising corner: a neuron split takes all of it.
+neuron, the gap between its lines, times how much of the neuron's range the input accounts for.
+Once few neurons are loose, the loosest neuron is split instead, at its kink: after at most that many
+such splits every neuron is linear and the bound is exact, so the search ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 
 from karenina.engine.bounds import Hidden
 from karenina.engine.joint import Joint
-from karenina.engine.nodes import Nodes, by_layer
+from karenina.engine.nodes import Nodes, by_layer, flat
 from karenina.engine.tighten import Tight
 
 __all__ = ["choose_split", "clip_box", "split"]
@@ -20,24 +21,38 @@ __all__ = ["choose_split", "clip_box", "split"]
 Tensor = torch.Tensor
 
 
-def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, neuron_weight: float) -> Tensor:
-    """The split of each node: an input's index, or inputs + a neuron's."""
-    width = nodes.upper - nodes.lower
-    inputs = tight.slope.abs()
-    neurons = []
+def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, endgame: int) -> Tensor:
+    """The split of each node: an input's index, or inputs + a neuron's where at most `endgame` neurons are loose."""
+    by_input = tight.slope.abs()
+    gaps = []
     for k, reach in enumerate(by_layer(joint, tight.reach)):
         low, high, lines = hidden.lower[k], hidden.upper[k], hidden.lines[k]
         (up, up_constant), (down, down_constant) = lines.fixed(lines.upper), lines.fixed(lines.lower)
         tilt, shift = up - down, up_constant - down_constant
         gap = reach.abs() * torch.maximum(tilt * low, tilt * high).add(shift).clamp(min=0)
         share = gap / ((high - low) / 2 + 1e-300)
-        inputs = inputs + (share[:, :, None] @ hidden.influence[k]).squeeze(2).sum(0)
-        neurons.append(gap.movedim(0, 1).flatten(1))
-    by_input = inputs * width
-    if not neuron_weight or not neurons:
-        return by_input.argmax(1)
-    by_neuron = neuron_weight * torch.cat(neurons, 1)
-    return torch.cat([by_input, by_neuron], 1).argmax(1)
+        by_input = by_input + (share[:, :, None] @ hidden.rows[k][0].abs()).squeeze(2).sum(0)
+        gaps.append(gap)
+    by_neuron = torch.where(_kinked(joint, nodes), flat(gaps), 0.0)
+    loose = (by_neuron > 1e-12 * tight.bound.abs()[:, None]).sum(1)
+    axis = (by_input * (nodes.upper - nodes.lower)).argmax(1)
+    return torch.where((loose > 0) & (loose <= endgame), joint.inputs + by_neuron.argmax(1), axis)
+
+
+def _kinked(joint: Joint, nodes: Nodes) -> Tensor:
+    """Neurons of piecewise-linear kind with a kink inside their range, (nodes, neurons)."""
+    inside = []
+    layers = zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), joint.kinds, strict=True)
+    for low, high, kind in layers:
+        within = torch.zeros_like(low, dtype=torch.bool)
+        start = 0
+        for activation, count in kind.activations:
+            part = slice(start, start + count)
+            for kink in activation.kinks if activation.piecewise_linear else ():
+                within[..., part] |= (low[..., part] < kink) & (kink < high[..., part])
+            start += count
+        inside.append(within)
+    return flat(inside)
 
 
 def clip_box(nodes: Nodes, tight: Tight, target: float) -> tuple[Tensor, Tensor]:
@@ -67,11 +82,18 @@ def split(joint: Joint, nodes: Nodes) -> Nodes:
         return Nodes.cat([nodes.with_(upper=upper), nodes.with_(lower=lower)])
     neuron = torch.where(by_input, 0, nodes.split - inputs)[:, None]
     point = _split_points(joint, nodes).gather(1, neuron)
-    neuron_upper = torch.where(by_input[:, None], nodes.neuron_upper, nodes.neuron_upper.scatter(1, neuron, point))
-    neuron_lower = torch.where(by_input[:, None], nodes.neuron_lower, nodes.neuron_lower.scatter(1, neuron, point))
-    return Nodes.cat(
-        [nodes.with_(upper=upper, neuron_upper=neuron_upper), nodes.with_(lower=lower, neuron_lower=neuron_lower)]
+    chosen = torch.zeros_like(nodes.cut_lower).scatter(1, neuron, True) & ~by_input[:, None]
+    below = nodes.with_(
+        upper=upper,
+        neuron_upper=torch.where(chosen, point, nodes.neuron_upper),
+        cut_upper=nodes.cut_upper | chosen,
     )
+    above = nodes.with_(
+        lower=lower,
+        neuron_lower=torch.where(chosen, point, nodes.neuron_lower),
+        cut_lower=nodes.cut_lower | chosen,
+    )
+    return Nodes.cat([below, above])
 
 
 def _split_points(joint: Joint, nodes: Nodes) -> Tensor:
@@ -82,7 +104,7 @@ def _split_points(joint: Joint, nodes: Nodes) -> Tensor:
         sizes = [count for _, count in kind.activations]
         parts = zip(kind.activations, torch.split(low, sizes, -1), torch.split(high, sizes, -1), strict=True)
         points.append(torch.cat([_point(activation.kinks, a, b) for (activation, _), a, b in parts], -1))
-    return torch.cat([p.movedim(0, 1).flatten(1) for p in points], 1)
+    return flat(points)
 
 
 def _point(kinks: tuple[float, ...], low: Tensor, high: Tensor) -> Tensor:

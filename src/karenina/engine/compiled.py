@@ -55,18 +55,17 @@ def backward_bounds(
     needed: Tensor,
     threads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Lower and upper bounds (S, boxes, neurons) of layer k, infinite where not needed, and |d z / d x|."""
+    """What `bounds.backward_bounds` returns; rows that are not needed are 0, with infinite bounds."""
     from karenina.engine.kernel import bound_rows
 
-    shape = (joint.stack, len(centre), joint.widths[k])
-    low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
-    influence = np.zeros((*shape, joint.inputs))
+    shape = (2, joint.stack, len(centre), joint.widths[k])
+    rows, constants, bounds = np.zeros((*shape, joint.inputs)), np.zeros(shape), np.full(shape, np.inf)
     slopes, intercepts = (
         torch.cat([torch.stack([lines[i], lines[i + 2]], -1) for lines in fixed], 2).numpy() for i in (0, 1)
     )
     sizes = np.array([joint.inputs, *joint.widths[: k + 1]])
     weights, biases = joint.flat(k + 1)
-    boxes = (centre.contiguous().numpy(), radius.contiguous().numpy())
-    written = (needed.contiguous().numpy(), low, high, influence)
-    _in_threads(threads, shape[0] * shape[1], bound_rows, sizes, weights, biases, slopes, intercepts, *boxes, *written)
-    return torch.from_numpy(low), torch.from_numpy(high), torch.from_numpy(influence)
+    read = (sizes, weights, biases, slopes, intercepts, centre.contiguous().numpy(), radius.contiguous().numpy())
+    tasks = joint.stack * len(centre)
+    _in_threads(threads, tasks, bound_rows, *read, needed.contiguous().numpy(), rows, constants, bounds)
+    return torch.from_numpy(rows), torch.from_numpy(constants), torch.from_numpy(bounds)

@@ -23,9 +23,9 @@ def bound_rows(
     centre: Array,  # (boxes, inputs)
     radius: Array,  # (boxes, inputs)
     needed: npt.NDArray[np.bool_],  # (S, boxes, neurons of layer k)
-    low: Array,  # (S, boxes, neurons of layer k), written
-    high: Array,
-    influence: Array,  # (S, boxes, neurons of layer k, inputs), written
+    rows: Array,  # (2, S, boxes, neurons of layer k, inputs), written: z <= rows[0] @ x + ..., -z <= rows[1] @ x + ...
+    constants: Array,  # (2, S, boxes, neurons of layer k), written
+    bounds: Array,  # (2, S, boxes, neurons of layer k), written: upper bounds of z and of -z
 ) -> None:
     """Bounds of the needed pre-activations of layer k: z and -z are bounded from above side by side."""
     k = len(sizes) - 2
@@ -33,13 +33,13 @@ def bound_rows(
     for j in range(k + 1):
         weight_at[j + 1] = weight_at[j] + sizes[j] * sizes[j + 1]
         neuron_at[j + 1] = neuron_at[j] + sizes[j + 1]
-    _, boxes, rows = needed.shape
+    _, boxes, neurons = needed.shape
     inputs, widest = sizes[0], sizes.max()
     for task in range(first, last):
         s, b = task // boxes, task % boxes
         up, down = np.empty(widest), np.empty(widest)  # coefficients of the bounds of z and of -z
         up_next, down_next = np.empty(widest), np.empty(widest)
-        for row in range(rows):
+        for row in range(neurons):
             if not needed[s, b, row]:
                 continue
             width = sizes[k]
@@ -71,8 +71,9 @@ def bound_rows(
                 up, up_next = up_next, up
                 down, down_next = down_next, down
                 width = below
+            constants[0, s, b, row], constants[1, s, b, row] = up_constant, down_constant
             for i in range(inputs):
                 up_constant += up[i] * centre[b, i] + abs(up[i]) * radius[b, i]
                 down_constant += down[i] * centre[b, i] + abs(down[i]) * radius[b, i]
-                influence[s, b, row, i] = abs(up[i])
-            low[s, b, row], high[s, b, row] = -down_constant, up_constant
+                rows[0, s, b, row, i], rows[1, s, b, row, i] = up[i], down[i]
+            bounds[0, s, b, row], bounds[1, s, b, row] = up_constant, down_constant

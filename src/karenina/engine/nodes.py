@@ -44,6 +44,8 @@ class Nodes:
     neuron_lower: Tensor  # (nodes, neurons) bounds of the pre-activations, neuron splits included
     neuron_upper: Tensor
     neuron_multipliers: Tensor  # (nodes, neurons) > 0 on the lower bound, < 0 on the upper
+    cut_lower: Tensor  # (nodes, neurons) whether the lower bound came from a neuron split
+    cut_upper: Tensor
 
     def __len__(self) -> int:
         return len(self.bound)
@@ -65,6 +67,7 @@ class Nodes:
         index = torch.arange(count, device=lower.device)
         unknown = lower.new_full((count, neurons), math.inf)
         bound = lower.new_full((count,), math.inf)
+        uncut = new(count, neurons, dtype=torch.bool)
         return Nodes(
             lower,
             upper,
@@ -76,6 +79,8 @@ class Nodes:
             -unknown,
             unknown,
             new(count, neurons),
+            uncut,
+            uncut,
         )
 
 

@@ -15,6 +15,7 @@ import torch
 
 from karenina.engine.bounds import Hidden, hidden_bounds
 from karenina.engine.branching import choose_split, clip_box, split
+from karenina.engine.cuts import tighten_by_cuts
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.nodes import Nodes, Pool, by_layer, flat
 from karenina.engine.rounding import UNIT
@@ -32,7 +33,7 @@ class Settings:
 
     batch: int = 2048  # nodes bounded a step, at most
     steps: int = 3  # Polyak steps a node
-    neuron_weight: float = 0.0  # how readily a neuron is split instead of an input
+    endgame: int = 8  # loose neurons at which neurons are split instead of inputs
     starts: int = 64  # random starts of gradient ascent a case
     ascent: int = 20  # its steps
     climbers: int = 32  # open nodes from whose corners the ascent is tried again, a step of the search
@@ -128,16 +129,15 @@ class Search:
         nodes, hidden = self._open(*self._quick_bound(nodes))
         if not len(nodes):
             return nodes
-        tight = tighten(
-            self.shared, nodes, hidden.lines, self.aim, self.settings.steps, neurons=self.settings.neuron_weight > 0
-        )
+        tight = tighten(self.shared, nodes, hidden.lines, self.aim, self.settings.steps)
+        tight = tighten_by_cuts(self.shared, nodes, tight, hidden, self.incumbent, self.aim)
         self._climb(nodes, tight)
         nodes = nodes.with_(
             bound=torch.minimum(tight.bound, nodes.bound),
             slopes=tight.slopes,
             multipliers=tight.multipliers,
             neuron_multipliers=tight.neuron_multipliers,
-            split=choose_split(self.shared.joint, nodes, tight, hidden, self.settings.neuron_weight),
+            split=choose_split(self.shared.joint, nodes, tight, hidden, self.settings.endgame),
         )
         target = self.target
         lower, upper = clip_box(nodes, tight, target)
@@ -149,9 +149,9 @@ class Search:
         """Bounds with the default slopes, and with the parent's where there is one."""
         joint = self.shared.joint
         known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
-        hidden = hidden_bounds(
-            joint, self.shared.rounding, nodes.lower, nodes.upper, known, threads=self.settings.threads or 0
-        )
+        cut = by_layer(joint, nodes.cut_lower | nodes.cut_upper)
+        threads = self.settings.threads or 0
+        hidden = hidden_bounds(joint, self.shared.rounding, nodes.lower, nodes.upper, known, cut, threads=threads)
         nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
         start = nodes.with_(slopes=flat([lines.start for lines in hidden.lines]))
         quick, _ = evaluate(self.shared, start, hidden.lines)

@@ -40,6 +40,16 @@ class Tight:
     corner: Tensor  # (nodes, inputs)
     reach: Tensor  # (nodes, neurons)
 
+    def take(self, index: Tensor) -> Tight:
+        """Those of some nodes."""
+        return Tight(*(t[index] for t in vars(self).values()))
+
+    def put(self, index: Tensor, some: Tight) -> Tight:
+        """With those of some nodes replaced."""
+        return Tight(
+            *(t.index_copy(0, index, new) for t, new in zip(vars(self).values(), vars(some).values(), strict=True))
+        )
+
     def better(self, other: Tight) -> Tight:
         """Node by node, whichever has the lower bound."""
         wins = other.bound < self.bound
@@ -92,15 +102,13 @@ def _neuron_constant(shared: Bounder, nodes: Nodes) -> Tensor:
     return (price.abs() * 2 * error - torch.where(price != 0, price * edge, 0.0)).sum(1)
 
 
-def tighten(shared: Bounder, nodes: Nodes, lines: list[Lines], target: float, steps: int, *, neurons: bool) -> Tight:
-    """The best bound after some steps towards `target`: slopes, and multipliers where there are any, take turns."""
+def tighten(shared: Bounder, nodes: Nodes, lines: list[Lines], target: float, steps: int) -> Tight:
+    """The best bound after some steps towards `target`: multipliers of constraints and slopes take turns."""
     best, linear = evaluate(shared, nodes, lines)
     bound, reach = best.bound, torch.ones_like(best.bound)  # the share of the way to the target that a step tries
     blocks: list[Block] = [_Slopes(shared)]
     if shared.cases.constrained:
         blocks.insert(0, _Multipliers(shared))
-    if neurons:
-        blocks.append(_NeuronMultipliers(shared))
     for _ in range(steps):
         for block in blocks:
             nodes = block.move(nodes, lines, linear, reach * (bound - target))
@@ -161,24 +169,3 @@ class _Multipliers:
         gradient = torch.where((nodes.multipliers <= 0) & (gradient > 0), 0.0, gradient)
         step = _length(excess, gradient, gradient) * gradient
         return nodes.with_(multipliers=(nodes.multipliers - step).clamp(min=0))
-
-
-class _NeuronMultipliers:
-    """Polyak's step for the multipliers of the neurons' bounds; one stops at 0 before it changes sign."""
-
-    def __init__(self, shared: Bounder) -> None:
-        self._joint = shared.joint
-
-    def move(self, nodes: Nodes, _: list[Lines], linear: Linear, excess: Tensor) -> Nodes:
-        gradient = _neuron_gradient(nodes, flat(linear_forward(self._joint, linear)[0]))
-        moved = nodes.neuron_multipliers - _length(excess, gradient, gradient) * gradient
-        return nodes.with_(neuron_multipliers=torch.where(moved * nodes.neuron_multipliers < 0, 0.0, moved))
-
-
-def _neuron_gradient(nodes: Nodes, z: Tensor) -> Tensor:
-    """Derivative in the neuron multipliers: how far z lies outside the bound that each belongs to."""
-    price = nodes.neuron_multipliers
-    below, above = z - nodes.neuron_lower, z - nodes.neuron_upper
-    on_lower = (price > 0) | ((price == 0) & (below < 0))
-    on_upper = (price < 0) | ((price == 0) & (above > 0))
-    return torch.where(on_lower, below, torch.where(on_upper, above, 0.0))
