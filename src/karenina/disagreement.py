@@ -56,6 +56,8 @@ def pairwise_disagreement_threshold(
     start = time.perf_counter()
     answer = _largest(groups, goal, backend, start + goal.time_limit)
     witness = answer.witness
+    if witness is None and answer.lower == 0.0 and not any(_constrained(q) for group in groups for q in group):
+        witness = (domain.boxes[0].lower + domain.boxes[0].upper) / 2  # every input attains 0
     outputs = None if witness is None else (first(witness), second(witness))
     seconds = time.perf_counter() - start
     return Disagreement(answer.lower, answer.upper, answer.status, witness, outputs, answer.boxes, seconds, answer.note)
@@ -72,6 +74,10 @@ def _check_pair(first: Network, second: Network, domain: Domain) -> None:
             raise InputError(f"{first.name} has {a} {what}s and {second.name} has {b}: they cannot be compared")
     if domain.size != first.input_size:
         raise DomainError(f"the domain has {domain.size} inputs but {first.name} takes {first.input_size}")
+
+
+def _constrained(query: Query) -> bool:
+    return any(len(case.constraint_offsets) for case in query.cases)
 
 
 def _largest(groups: Sequence[Sequence[Query]], goal: Goal, backend: Backend, deadline: float) -> Answer:
@@ -106,5 +112,6 @@ def _combine(a: Answer, b: Answer, pick: Callable[[float, float], float], goal: 
     status = unfinished[0] if unfinished else Status.DECIDED  # both were stopped by a threshold or a ceiling
     if goal.reached(lower, upper):
         status = Status.INFEASIBLE if a.status is b.status is Status.INFEASIBLE else Status.EXACT
-    note = "; ".join(dict.fromkeys(n for n in (a.note, b.note) if n))
+    telling = [x.note for x in (a, b) if x.note and (x is chosen or x.status is Status.INFEASIBLE)]
+    note = "; ".join(dict.fromkeys(telling))
     return Answer(lower, upper, status, chosen.witness, chosen.case, a.boxes + b.boxes, a.seconds + b.seconds, note)

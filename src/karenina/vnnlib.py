@@ -19,6 +19,7 @@ witness on the very boundary does not satisfy `<`, so `verify` says `unknown` ra
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,6 +36,8 @@ from karenina.text_file import read_text
 from karenina.vnnlib_parser import Bound, Conjunction, Inequality, Problem, parse_problem
 
 __all__ = ["Disjunct", "Specification", "Verification", "load_specification", "parse_specification", "verify"]
+
+CLEAR = 1e-9  # how far inside an inequality a witness is asked for when the first one lay on the edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,12 +207,26 @@ def verify(
         return Verification(Verdict.UNSAT, Answer(-math.inf, -math.inf, Status.INFEASIBLE, note=empty))
     # No tolerance: an interval around 0, however small, decides nothing.
     goal = Goal(tolerance=0.0, threshold=0.0, time_limit=time_limit)
-    answer = backend.answer(specification.to_query(network), goal)
-    verdict = answer.verdict(0.0)
-    if verdict is not Verdict.SAT or answer.witness is None:
-        return Verification(verdict, answer)
-    outputs = network(answer.witness)
-    if any(disjunct.holds(answer.witness, outputs) for disjunct in specification.disjuncts):
-        return Verification(verdict, answer, answer.witness, outputs)
+    query, start = specification.to_query(network), time.perf_counter()
+    answer = backend.answer(query, goal)
+    if answer.verdict(0.0) is not Verdict.SAT:
+        return Verification(answer.verdict(0.0), answer)
+    if (confirmed := _confirmed(network, specification, answer)) is not None:
+        return confirmed
+    # Strict inequalities leave out the boundary on which this witness lies: is there one clear of it?
+    left = max(0.0, time_limit - (time.perf_counter() - start))
+    clear = backend.answer(query, replace(goal, threshold=CLEAR, time_limit=left))
+    if (confirmed := _confirmed(network, specification, clear)) is not None:
+        return confirmed
     note = "the witness found lies on a boundary that strict inequalities exclude, or is not confirmed"
     return Verification(Verdict.UNKNOWN, replace(answer, note="; ".join(filter(None, (answer.note, note)))))
+
+
+def _confirmed(network: Network, specification: Specification, answer: Answer) -> Verification | None:
+    """`sat` if the answer's witness, evaluated, satisfies a disjunct."""
+    if answer.witness is None:
+        return None
+    outputs = network(answer.witness)
+    if any(disjunct.holds(answer.witness, outputs) for disjunct in specification.disjuncts):
+        return Verification(Verdict.SAT, answer, answer.witness, outputs)
+    return None

@@ -9,6 +9,8 @@ such splits every neuron is linear and the bound is exact, so the search ends.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from karenina.engine.bounds import Hidden
@@ -21,8 +23,11 @@ __all__ = ["choose_split", "clip_box", "split"]
 Tensor = torch.Tensor
 
 
-def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, endgame: int) -> Tensor:
-    """The split of each node: an input's index, or inputs + a neuron's where at most `endgame` neurons are loose."""
+def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, least_width: Tensor, endgame: int) -> Tensor:
+    """The split of each node: an input's index, or inputs + a neuron's where at most `endgame` neurons are loose.
+
+    Inputs narrower than `least_width` (nodes, inputs) are left alone.
+    """
     by_input = tight.slope.abs()
     gaps = []
     for k, reach in enumerate(by_layer(joint, tight.reach)):
@@ -35,7 +40,10 @@ def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, endga
         gaps.append(gap)
     by_neuron = torch.where(_kinked(joint, nodes), flat(gaps), 0.0)
     loose = (by_neuron > 1e-12 * tight.bound.abs()[:, None]).sum(1)
-    axis = (by_input * (nodes.upper - nodes.lower)).argmax(1)
+    width = nodes.upper - nodes.lower
+    score = torch.where(width > least_width, by_input * width, -1.0)
+    flat_score = score.amax(1, keepdim=True) <= 0  # nothing tells the inputs apart: take the widest
+    axis = torch.where(flat_score, torch.where(width > least_width, width, -1.0), score).argmax(1)
     return torch.where((loose > 0) & (loose <= endgame), joint.inputs + by_neuron.argmax(1), axis)
 
 
@@ -64,7 +72,7 @@ def clip_box(nodes: Nodes, tight: Tight, target: float) -> tuple[Tensor, Tensor]
     room = (tight.bound - target).clamp(min=0)[:, None]
     scale = (tight.slope.abs() * torch.maximum(nodes.lower.abs(), nodes.upper.abs())).sum(1, keepdim=True)
     room = room * (1 + 1e-12) + 1e-13 * (scale + tight.bound.abs()[:, None] + abs(target))
-    move = room / tight.slope.abs().clamp(min=1e-290)
+    move = torch.nan_to_num(room / tight.slope.abs().clamp(min=1e-290), nan=math.inf)
     lower = torch.where(tight.slope > 0, torch.maximum(nodes.lower, nodes.upper - move), nodes.lower)
     upper = torch.where(tight.slope < 0, torch.minimum(nodes.upper, nodes.lower + move), nodes.upper)
     return lower, upper

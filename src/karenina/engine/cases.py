@@ -55,11 +55,14 @@ class Cases:
         )
         g, h = torch.as_tensor(rows, device=device), torch.as_tensor(row_offset, device=device)
         rounding = Rounding.of(joint, lower.amin(0), upper.amax(0))
-        # 2x: a row's own products and sums with the outputs round once more
-        each = 2 * rounding.outputs + 4 * (query.output_size + 4) * UNIT * rounding.magnitude
-        error, row_error = objective.abs() @ each + 4 * UNIT * offset.abs(), g.abs() @ each + 4 * UNIT * h.abs()
+        # 2x: a row's own products and sums with the outputs, and those over the constraints, round once more
+        gamma = 4 * (query.output_size + count + 4) * UNIT
+        each = 2 * rounding.outputs + gamma * rounding.magnitude
+        error, row_error = objective.abs() @ each + gamma * offset.abs(), g.abs() @ each + gamma * h.abs()
         least = float((offset - objective.abs() @ rounding.magnitude - 2 * error).min())
-        return cls(lower, upper, objective, offset, g, h, error, row_error, least), rounding
+        return cls(
+            lower, upper, objective, offset, g, h, error, row_error, math.nextafter(least - 1e-280, -math.inf)
+        ), rounding
 
     @property
     def constrained(self) -> bool:

@@ -78,9 +78,7 @@ def _answer(search: Search, goal: Goal, seconds: float) -> Answer:
     if incumbent.witness is None:
         if status is Status.INFEASIBLE:
             upper = lower
-            note = "no input satisfies the constraints" + (
-                f": the value is {lower:g} by definition" if lower > -math.inf else ""
-            )
+            note = "no input satisfies the constraints"
         elif search.shared.cases.constrained:
             note = "no input that surely satisfies the constraints was found"
     witness = None if incumbent.witness is None else incumbent.witness.cpu().numpy().astype(np.float64)
@@ -95,4 +93,4 @@ def _status(search: Search, goal: Goal) -> Status:
         return Status.DECIDED
     if goal.threshold is None and goal.reached(incumbent.value, upper):
         return Status.EXACT
-    return Status.PRECISION if search.done else Status.TIME_LIMIT
+    return Status.PRECISION if search.done or search.beyond_precision else Status.TIME_LIMIT

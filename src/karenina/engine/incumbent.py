@@ -6,18 +6,20 @@ Enters: points. Leaves: the largest value that is certain to be attained, roundi
 from __future__ import annotations
 
 import math
+import time
 
 import torch
 
 from karenina.engine.cases import Cases
 from karenina.engine.exact import reaches_exactly
 from karenina.engine.joint import Joint
-from karenina.engine.polish import Polisher
+from karenina.engine.polish import MOST_INPUTS, Polisher
 from karenina.query import Query
 
 __all__ = ["Incumbent", "ascend", "random_starts"]
 
 Tensor = torch.Tensor
+MOST_STARTS = 8192
 
 
 class Incumbent:
@@ -39,12 +41,13 @@ class Incumbent:
         if value > self.value or (self.witness is None and -math.inf < value == self.value):
             self.value, self.witness, self.case = value, x[best].clone(), int(case[best])
 
-    def polish(self) -> None:
+    def polish(self, deadline: float) -> None:
         """Climb from a new witness to an exact local maximum, where the query is piecewise linear."""
         if self.case is None or self.witness is None or self.value == self._polished:
             return
-        if all(network.piecewise_linear for network in self._query.networks):
-            x = Polisher(self._joint, self._cases, self.case)(self.witness.cpu().numpy())
+        linear = all(network.piecewise_linear for network in self._query.networks)
+        if linear and self._joint.inputs <= MOST_INPUTS:
+            x = Polisher(self._joint, self._cases, self.case)(self.witness.cpu().numpy(), deadline)
             self.offer(
                 torch.as_tensor(x, device=self.witness.device)[None],
                 torch.tensor([self.case], device=self.witness.device),
@@ -70,11 +73,21 @@ class Incumbent:
 
 
 def ascend(
-    joint: Joint, cases: Cases, incumbent: Incumbent, x: Tensor, case: Tensor, box: tuple[Tensor, Tensor], steps: int
+    joint: Joint,
+    cases: Cases,
+    incumbent: Incumbent,
+    x: Tensor,
+    case: Tensor,
+    box: tuple[Tensor, Tensor],
+    *,
+    steps: int,
+    deadline: float,
 ) -> None:
     """Signed gradient ascent from points x inside their boxes; outside a constraint, towards it first."""
     lower, upper = box
     for k in range(steps):
+        if time.perf_counter() > deadline:
+            break
         hidden, outputs = joint.forward(x)
         rows = cases.objective[case]
         if cases.constrained:
@@ -89,8 +102,9 @@ def ascend(
 
 
 def random_starts(cases: Cases, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Uniform points in every case's box, and the case of each; the same on every device."""
-    case = torch.arange(len(cases.offset)).repeat_interleave(count)
+    """Uniform points in every case's box, fewer if there are many boxes, and the case of each; alike on all devices."""
+    count = max(1, min(count, MOST_STARTS // len(cases.offset)))
+    case = torch.arange(len(cases.offset)).repeat_interleave(count)[:MOST_STARTS]
     unit = torch.rand(
         (len(case), cases.lower.shape[1]), generator=torch.Generator().manual_seed(seed), dtype=torch.float64
     )

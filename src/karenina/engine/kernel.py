@@ -52,28 +52,32 @@ def bound_rows(
                 below = sizes[j]
                 up_next[:below] = 0.0
                 down_next[:below] = 0.0
+                up_part, down_part = 0.0, 0.0  # each layer's own sum: a large constant above must not round it
                 for m in range(width):
                     neuron = neuron_at[j] + m
                     side, other = (0, 1) if up[m] >= 0 else (1, 0)
                     if down[m] != -up[m]:
                         other = 0 if down[m] >= 0 else 1
-                    up_constant += up[m] * intercepts[s, b, neuron, side]
-                    down_constant += down[m] * intercepts[s, b, neuron, other]
+                    up_part += up[m] * intercepts[s, b, neuron, side]
+                    down_part += down[m] * intercepts[s, b, neuron, other]
                     u, d = up[m] * slopes[s, b, neuron, side], down[m] * slopes[s, b, neuron, other]
                     if u == 0.0 and d == 0.0:
                         continue
-                    up_constant += u * biases[s, neuron]
-                    down_constant += d * biases[s, neuron]
+                    up_part += u * biases[s, neuron]
+                    down_part += d * biases[s, neuron]
                     line = weights[s, weight_at[j] + m * below : weight_at[j] + (m + 1) * below]
                     for i in range(below):
                         up_next[i] += u * line[i]
                         down_next[i] += d * line[i]
+                up_constant += up_part
+                down_constant += down_part
                 up, up_next = up_next, up
                 down, down_next = down_next, down
                 width = below
             constants[0, s, b, row], constants[1, s, b, row] = up_constant, down_constant
+            up_part, down_part = 0.0, 0.0
             for i in range(inputs):
-                up_constant += up[i] * centre[b, i] + abs(up[i]) * radius[b, i]
-                down_constant += down[i] * centre[b, i] + abs(down[i]) * radius[b, i]
+                up_part += up[i] * centre[b, i] + abs(up[i]) * radius[b, i]
+                down_part += down[i] * centre[b, i] + abs(down[i]) * radius[b, i]
                 rows[0, s, b, row, i], rows[1, s, b, row, i] = up[i], down[i]
-            bounds[0, s, b, row], bounds[1, s, b, row] = up_constant, down_constant
+            bounds[0, s, b, row], bounds[1, s, b, row] = up_constant + up_part, down_constant + down_part

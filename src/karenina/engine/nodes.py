@@ -53,6 +53,11 @@ class Nodes:
     def __getitem__(self, index: Tensor) -> Nodes:
         return Nodes(*(getattr(self, f.name)[index] for f in fields(self)))
 
+    def split_at(self, count: int) -> tuple[Nodes, Nodes]:
+        """The first nodes, and the rest."""
+        index = torch.arange(len(self), device=self.bound.device)
+        return self[index[:count]], self[index[count:]]
+
     def with_(self, **changes: Tensor) -> Nodes:
         return replace(self, **changes)
 
@@ -95,8 +100,10 @@ class Pool:
         self.count = 0
 
     @property
-    def bytes_a_node(self) -> int:
-        return sum(getattr(self._nodes, f.name)[:1].nbytes for f in fields(self._nodes))
+    def bytes(self) -> int:
+        """What the waiting nodes take."""
+        each: int = sum(getattr(self._nodes, f.name)[:1].nbytes for f in fields(self._nodes))
+        return self.count * each
 
     @property
     def bound(self) -> float:
@@ -113,12 +120,8 @@ class Pool:
 
     def take(self, count: int, *, best_first: bool) -> Nodes:
         """Remove and return the nodes with the largest bounds, or (to save memory) those nearest to closing."""
-        key = (
-            self._nodes.bound
-            if best_first
-            else torch.where(self._nodes.bound == -math.inf, math.inf, self._nodes.bound)
-        )
-        places = key.topk(min(count, self.count), largest=best_first).indices
+        used = (self._nodes.bound > -math.inf).nonzero().squeeze(1)
+        places = used[self._nodes.bound[used].topk(min(count, len(used)), largest=best_first).indices]
         taken = self._nodes[places]
         self._nodes.bound[places] = -math.inf
         self.count -= len(taken)

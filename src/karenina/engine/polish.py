@@ -9,6 +9,7 @@ are certified when they are offered.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +19,10 @@ from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint
 from karenina.network import Activation
 
-__all__ = ["Polisher"]
+__all__ = ["MOST_INPUTS", "Polisher"]
 
 Array = npt.NDArray[np.float64]
+MOST_INPUTS = 200  # beyond, the directions cost more than they find
 NEAR = 1e-9  # a pre-activation this close to a kink is on it
 
 
@@ -75,11 +77,13 @@ class Polisher:
         kinks, slopes = np.array([s[0] for s in segments]), np.array([s[1] for s in segments])
         return _Layer(joint.weights[k].cpu().numpy(), joint.biases[k][:, 0].cpu().numpy(), kinks, slopes)
 
-    def __call__(self, x: Array, rounds: int = 30) -> Array:
+    def __call__(self, x: Array, deadline: float, rounds: int = 30) -> Array:
         """The best point reached from x."""
         for _ in range(rounds):
             before = x
             directions = self._directions(x)
+            if not len(directions) or time.perf_counter() > deadline:
+                break
             here = self._at(x, directions)
             rate = np.where(self._feasible(x, here, directions), here.rate, -np.inf)
             best = int(rate.argmax())
@@ -140,7 +144,10 @@ class Polisher:
         if not normals:
             return np.atleast_2d(gradient * self._width)
         matrix = np.array(normals)
-        off = np.linalg.pinv(matrix, rcond=1e-10).T  # off[i] leaves what holds i, along the others
+        try:
+            off = np.linalg.pinv(matrix, rcond=1e-10).T  # off[i] leaves what holds i, along the others
+        except np.linalg.LinAlgError:
+            return np.atleast_2d(gradient * self._width)
         along = gradient - matrix.T @ (off @ gradient)
         units = np.vstack([along, off, -off, gradient])
         length = np.abs(units).max(1, keepdims=True)

@@ -20,6 +20,7 @@ __all__ = ["Rounding"]
 
 Tensor = torch.Tensor
 UNIT = 2.0**-53
+LEAST = 2.0**-1074
 SAFETY = 4.0  # second-order terms, and the rounding of this analysis itself
 LINE = 16.0  # units in the last place for a relaxation's lines, elementary functions included
 
@@ -37,11 +38,14 @@ class Rounding:
         """Constants for every box inside [lower, upper] (inputs,)."""
         size = torch.maximum(lower.abs(), upper.abs()).expand(joint.stack, 1, -1)  # |what the layer reads|
         carried = torch.zeros_like(size)  # error already there, and of the lines, for coefficient 1
+        underflow = torch.zeros_like(size[..., :1])  # a coefficient may be off by the least number there is
         errors = []
         for k, (weight, bias) in enumerate(zip(joint.weights, joint.biases, strict=True)):
             absolute = weight.abs().mT
-            gamma = SAFETY * (weight.shape[2] + LINE) * UNIT
-            error = carried @ absolute + gamma * (size @ absolute + bias.abs()) + 1e-290
+            terms = SAFETY * (joint.stack * weight.shape[2] + 2 * joint.depth + LINE)
+            gamma = terms * UNIT
+            underflow = underflow + terms * LEAST * (1 + size.sum(-1, keepdim=True) + bias.abs().sum(-1, keepdim=True))
+            error = carried @ absolute + gamma * (size @ absolute + bias.abs()) + underflow
             reach = size @ absolute + bias.abs() + error
             errors.append(error)
             if k < joint.depth:

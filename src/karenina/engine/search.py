@@ -17,6 +17,7 @@ from karenina.engine.bounds import Hidden, hidden_bounds
 from karenina.engine.branching import choose_split, clip_box, split
 from karenina.engine.cuts import tighten_by_cuts
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
+from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes, Pool, by_layer, flat
 from karenina.engine.rounding import UNIT
 from karenina.engine.tighten import Bounder, Tight, evaluate, tighten
@@ -47,17 +48,19 @@ class Search:
     def __init__(self, shared: Bounder, incumbent: Incumbent, goal: Goal, settings: Settings) -> None:
         self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
         self.boxes = 0
+        self._deadline = math.inf
         self.closed = -math.inf  # the largest bound of what has been closed or cut off
         self._least_gap = 4 * float(shared.cases.error.max())  # a smaller one is beyond float64
         cases = shared.cases
         neurons = shared.joint.stack * sum(shared.joint.widths)
-        self._fresh: Nodes | None = Nodes.roots(cases.lower, cases.upper, cases.rows.shape[1], neurons)
+        self._batch = min(settings.batch, _affordable(shared.joint, settings))
+        self._fresh = Nodes.roots(cases.lower, cases.upper, cases.rows.shape[1], neurons)  # not bounded yet
         self._pool = Pool(self._fresh)
 
     @property
     def upper(self) -> float:
         """No input attains more."""
-        waiting = math.inf if self._fresh is not None else self._pool.bound
+        waiting = math.inf if len(self._fresh) else self._pool.bound
         return max(self.incumbent.value, self.closed, waiting)
 
     @property
@@ -80,32 +83,34 @@ class Search:
     @property
     def done(self) -> bool:
         """Whether nothing is open."""
-        return self._fresh is None and not self._pool.count
+        return not len(self._fresh) and not self._pool.count
 
     @property
     def decided(self) -> bool:
         """Whether the incumbent alone answers: it reaches the threshold, or the ceiling."""
-        if self.incumbent.witness is not None and self.incumbent.value >= self.goal.ceiling:
+        if self.incumbent.value >= self.goal.ceiling:
             return True
         return self.goal.threshold is not None and self.incumbent.reaches(self.goal.threshold)
 
+    @property
+    def beyond_precision(self) -> bool:
+        """Whether all that is open lies within rounding of the threshold: no split will tell."""
+        return self.goal.threshold is not None and self.upper <= self.goal.threshold + self._least_gap
+
     def run(self, deadline: float) -> None:
         """Search until the goal is reached or the time is over; the first bounds are always computed."""
+        self._deadline = deadline
         cases = self.shared.cases
         x, case = random_starts(cases, self.settings.starts)
-        ascend(
-            self.shared.joint,
-            cases,
-            self.incumbent,
-            x,
-            case,
-            (cases.lower[case], cases.upper[case]),
-            self.settings.ascent,
-        )
+        self._ascend(x, case, (cases.lower[case], cases.upper[case]), self.settings.ascent)
         while not self.done and not self.decided:
             self.step()
-            if time.perf_counter() >= deadline:
+            if time.perf_counter() >= deadline or self.beyond_precision:
                 break
+
+    def _ascend(self, x: Tensor, case: Tensor, box: tuple[Tensor, Tensor], steps: int) -> None:
+        shared = self.shared
+        ascend(shared.joint, shared.cases, self.incumbent, x, case, box, steps=steps, deadline=self._deadline)
 
     def step(self) -> None:
         """Split the most promising nodes and bound their children."""
@@ -117,11 +122,10 @@ class Search:
         self.closed = max(self.closed, self._pool.close(self.target))
 
     def _children(self) -> Nodes:
-        if self._fresh is not None:
-            fresh, self._fresh = self._fresh, None
+        if len(self._fresh):
+            fresh, self._fresh = self._fresh.split_at(self._batch)
             return fresh
-        roomy = self._pool.count * self._pool.bytes_a_node < self.settings.memory
-        nodes = self._pool.take(max(1, self.settings.batch // 2), best_first=roomy)
+        nodes = self._pool.take(max(1, self._batch // 2), best_first=self._pool.bytes < self.settings.memory)
         return split(self.shared.joint, nodes)
 
     def _bound(self, nodes: Nodes) -> Nodes:
@@ -137,7 +141,9 @@ class Search:
             slopes=tight.slopes,
             multipliers=tight.multipliers,
             neuron_multipliers=tight.neuron_multipliers,
-            split=choose_split(self.shared.joint, nodes, tight, hidden, self.settings.endgame),
+            split=choose_split(
+                self.shared.joint, nodes, tight, hidden, self._least_width(nodes), self.settings.endgame
+            ),
         )
         target = self.target
         lower, upper = clip_box(nodes, tight, target)
@@ -174,15 +180,29 @@ class Search:
         """Offer every corner as a witness, and climb from those of the highest nodes."""
         self.incumbent.offer(tight.corner, nodes.case)
         top = tight.bound.topk(min(self.settings.climbers, len(nodes))).indices
-        box = nodes.lower[top], nodes.upper[top]
-        ascend(self.shared.joint, self.shared.cases, self.incumbent, tight.corner[top], nodes.case[top], box, 8)
-        self.incumbent.polish()
+        self._ascend(tight.corner[top], nodes.case[top], (nodes.lower[top], nodes.upper[top]), 8)
+        self.incumbent.polish(self._deadline)
+
+    def _least_width(self, nodes: Nodes) -> Tensor:
+        """A few units in the last place of the root's sides: moving x by that changes no more than rounding does."""
+        size = torch.maximum(self.shared.cases.lower.abs(), self.shared.cases.upper.abs())
+        return 16 * UNIT * size[nodes.case]
 
     def _splittable(self, nodes: Nodes) -> Nodes:
-        """Boxes a few units in the last place wide cannot shrink: their bound is what float64 has to give."""
-        least = 16 * UNIT * torch.maximum(nodes.lower.abs(), nodes.upper.abs())
-        stuck = (nodes.upper - nodes.lower <= least).all(1)
+        """Boxes that cannot shrink any more are closed: their bound is what float64 has to give."""
+        stuck = (nodes.upper - nodes.lower <= self._least_width(nodes)).all(1) & (nodes.split < nodes.lower.shape[1])
         if stuck.any():
             self.closed = max(self.closed, float(nodes.bound[stuck].max()))
             nodes = nodes[(~stuck).nonzero().squeeze(1)]
         return nodes
+
+
+def _affordable(joint: Joint, settings: Settings) -> int:
+    """How many nodes a step may hold: in memory, and in about half a second of one core's work."""
+    widths, sizes = joint.widths, [joint.inputs, *joint.widths]
+    numbers = joint.stack * (2 * joint.inputs * sum(widths) + 40 * sum(widths))
+    if not settings.threads:
+        numbers += 6 * joint.stack * max(widths) * max(sizes)
+    products = sum(a * b for a, b in zip(sizes, widths, strict=False))
+    work = 4 * joint.stack * sum(widths) * products
+    return max(2, min(settings.memory // 4 // (8 * numbers), int(5e9) // work))

@@ -1,0 +1,214 @@
+"""Rounding: bounds and certified values against exact rational arithmetic, on weights chosen to round badly.
+
+Every comparison is between fractions, with no tolerance at all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import PIECEWISE_LINEAR, points
+
+from karenina.domain import Box
+from karenina.engine import Engine, compiled
+from karenina.engine.bounds import hidden_bounds
+from karenina.engine.cases import Cases
+from karenina.engine.exact import evaluate_exactly
+from karenina.engine.joint import Joint
+from karenina.engine.nodes import Nodes, by_layer, flat
+from karenina.engine.rounding import Rounding
+from karenina.engine.tighten import Bounder, evaluate
+from karenina.network import IDENTITY, Layer, Network
+from karenina.query import Case, Goal, Query, Status
+
+CPU = torch.device("cpu")
+MAGNITUDES = (1e-8, 1e-3, 1.0, 1e4, 1e8, 1e12)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def cancelling_network(rng: np.random.Generator, inputs: int, outputs: int, depth: int) -> Network:
+    """Rows come in pairs that nearly cancel, weights and biases of a layer span twenty decades."""
+    sizes = [inputs, *rng.integers(2, 7, size=depth).tolist(), outputs]
+    layers = []
+    for k, (before, size) in enumerate(itertools.pairwise(sizes)):
+        weight = rng.normal(size=(size, before)) * rng.choice(MAGNITUDES, size=(size, before))
+        weight[1::2] = -weight[: len(weight[1::2])] * (1 + rng.choice([0.0, 2**-52, 1e-9], size=weight[1::2].shape))
+        bias = rng.normal(size=size) * rng.choice(MAGNITUDES, size=size)
+        activation = PIECEWISE_LINEAR[rng.integers(len(PIECEWISE_LINEAR))]
+        layers.append(Layer.of(weight, bias, activation if k < depth else IDENTITY))
+    return Network(tuple(layers), "cancelling")
+
+
+def cancelling_query(rng: np.random.Generator, constraints: int = 0) -> Query:
+    inputs, outputs, depth = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(1, 4))
+    networks = tuple(cancelling_network(rng, inputs, outputs, depth) for _ in range(int(rng.integers(1, 3))))
+    size = outputs * len(networks)
+    centre = rng.normal(size=inputs) * rng.choice([1.0, 1e6])
+    radius = rng.random(inputs) * rng.choice([1e-9, 1e-3, 1.0])
+    box = Box(centre - radius, centre + radius)
+    rows, offsets = rng.normal(size=(constraints, size)), rng.normal(size=constraints)
+    return Query(networks, (Case(box, rng.normal(size=size), float(rng.normal()), rows, offsets),))
+
+
+def exact_row(query: Query, row: list[float], offset: float, x: list[float]) -> Fraction:
+    y = [value for network in query.networks for value in evaluate_exactly(network, x)]
+    return Fraction(offset) + sum((Fraction(a) * b for a, b in zip(row, y, strict=True)), Fraction(0))
+
+
+def exact_value(query: Query, x: list[float]) -> Fraction:
+    case = query.cases[0]
+    return exact_row(query, case.objective.tolist(), case.offset, x)
+
+
+def some_points(rng: np.random.Generator, box: Box) -> list[list[float]]:
+    x = points(box, rng, 20)
+    chosen: list[list[float]] = x[rng.permutation(len(x))[:25]].tolist()
+    return chosen
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_pre_activations_in_rationals_lie_in_their_bounds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    query = cancelling_query(rng)
+    joint, box = Joint.of(query.networks, CPU), query.cases[0].box
+    lower, upper = torch.as_tensor(box.lower)[None], torch.as_tensor(box.upper)[None]
+    rounding = Rounding.of(joint, lower[0], upper[0])
+    infinite = [torch.full((joint.stack, 1, n), torch.inf, dtype=torch.float64) for n in joint.widths]
+    for threads in (0, 1) if compiled.available() else (0,):
+        hidden = hidden_bounds(joint, rounding, lower, upper, [(-t, t) for t in infinite], threads=threads)
+        for x in some_points(rng, box)[:8]:
+            for k in range(joint.depth):
+                pre = [value for s in range(joint.stack) for value in _pre_activations(joint, s, k, x)]
+                low, high = hidden.lower[k].flatten().tolist(), hidden.upper[k].flatten().tolist()
+                assert all(Fraction(a) <= z <= Fraction(b) for a, z, b in zip(low, pre, high, strict=True))
+
+
+def _pre_activations(joint: Joint, s: int, k: int, x: list[float]) -> list[Fraction]:
+    """Of layer k in network s of the joint."""
+    layers = [Layer(joint.weights[j][s], joint.biases[j][s, 0], joint.kinds[j].activations) for j in range(k)]
+    layers.append(Layer.of(joint.weights[k][s], joint.biases[k][s, 0]))
+    return evaluate_exactly(Network(tuple(layers)), x)
+
+
+@given(seeds, st.integers(0, 2))
+@settings(max_examples=60, deadline=None)
+def test_certified_values_and_bounds_hold_in_rationals(seed: int, constraints: int) -> None:
+    """certified <= exact value <= bound; certain constraints hold exactly."""
+    rng = np.random.default_rng(seed)
+    query = cancelling_query(rng, constraints)
+    joint, case = Joint.of(query.networks, CPU), query.cases[0]
+    cases, rounding = Cases.of(query, joint, CPU)
+    shared = Bounder(joint, cases, rounding)
+    neurons = joint.stack * sum(joint.widths)
+    nodes = Nodes.roots(cases.lower, cases.upper, constraints, neurons)
+    known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
+    hidden = hidden_bounds(joint, rounding, cases.lower, cases.upper, known)
+    nodes = nodes.with_(slopes=torch.as_tensor(rng.normal(size=(1, neurons))))
+    bound = Fraction(evaluate(shared, nodes, hidden.lines)[0].bound.item())
+    start = nodes.with_(slopes=flat([lines.start for lines in hidden.lines]))
+    bound = min(bound, Fraction(evaluate(shared, start, hidden.lines)[0].bound.item()))
+    for x in some_points(rng, case.box):
+        value = exact_value(query, x)
+        outputs = joint.outputs(torch.tensor([x], dtype=torch.float64))
+        certified = cases.certified(torch.zeros(1, dtype=torch.int64), outputs).item()
+        assert value <= bound
+        if certified > -np.inf:
+            assert Fraction(certified) <= value <= Fraction(certified) + 2 * Fraction(cases.error[0].item())
+            for row, offset in zip(case.constraints.tolist(), case.constraint_offsets.tolist(), strict=True):
+                assert exact_row(query, row, offset, x) >= 0
+        assert value >= Fraction(cases.least)
+
+
+@given(seeds, st.floats(1.0, 1e9))
+@settings(max_examples=60, deadline=None)
+def test_prices_of_constraints_allow_for_their_rounding(seed: int, price: float) -> None:
+    """At a point where the constraint is all but tight, a high price on it must not push the bound below the value."""
+    rng = np.random.default_rng(seed)
+    free = cancelling_query(rng)
+    x = free.cases[0].box.lower.tolist()
+    row = rng.normal(size=free.output_size)
+    offset = float(np.nextafter(float(-exact_row(free, row.tolist(), 0.0, x)), np.inf))
+    assert exact_row(free, row.tolist(), offset, x) >= 0
+    case = Case(Box(x, x), free.cases[0].objective, free.cases[0].offset, row[None], np.array([offset]))
+    query = Query(free.networks, (case,))
+    joint = Joint.of(query.networks, CPU)
+    cases, rounding = Cases.of(query, joint, CPU)
+    nodes = Nodes.roots(cases.lower, cases.upper, 1, joint.stack * sum(joint.widths))
+    known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
+    hidden = hidden_bounds(joint, rounding, cases.lower, cases.upper, known)
+    nodes = nodes.with_(
+        slopes=flat([lines.start for lines in hidden.lines]), multipliers=torch.tensor([[price]], dtype=torch.float64)
+    )
+    bound = evaluate(Bounder(joint, cases, rounding), nodes, hidden.lines)[0].bound.item()
+    assert exact_value(query, x) <= Fraction(bound)
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_a_constraint_missed_by_a_hair_is_never_certified(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    free = cancelling_query(rng)
+    x = free.cases[0].box.lower.tolist()
+    row = rng.normal(size=free.output_size)
+    offset = float(np.nextafter(float(-exact_row(free, row.tolist(), 0.0, x)), -np.inf))
+    if exact_row(free, row.tolist(), offset, x) >= 0:
+        return
+    case = Case(Box(x, x), free.cases[0].objective, 0.0, row[None], np.array([offset]))
+    query = Query(free.networks, (case,))
+    joint = Joint.of(query.networks, CPU)
+    cases, _ = Cases.of(query, joint, CPU)
+    outputs = joint.outputs(torch.tensor([x], dtype=torch.float64))
+    assert cases.certified(torch.zeros(1, dtype=torch.int64), outputs).item() == -np.inf
+
+
+@given(seeds)
+@settings(max_examples=25, deadline=None)
+def test_the_engines_interval_holds_in_rationals(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    query = cancelling_query(rng)
+    answer = Engine("cpu").answer(query, Goal(0.0, 1e-3, time_limit=0.2))
+    if answer.witness is not None:
+        assert Fraction(answer.lower) <= exact_value(query, answer.witness.tolist())
+    for x in some_points(rng, query.cases[0].box):
+        assert exact_value(query, x) <= Fraction(answer.upper)
+
+
+def test_a_difference_that_float64_loses_is_still_inside_the_interval() -> None:
+    """1e8 * x + 1e-8 - 1e8 * x: float64 says 0 for x near 1, the truth is 1e-8."""
+    network = Network((Layer.of([[1e8], [1e8]], [1e-8, 0.0], PIECEWISE_LINEAR[1]), Layer.of([[1.0, -1.0]], [0.0])))
+    query = Query((network,), (Case(Box([1.0], [2.0]), np.ones(1)),))
+    answer = Engine("cpu").answer(query, Goal(1e-3))
+    truth = max(exact_value(query, [x]) for x in (1.0, 1.5, 2.0))
+    assert truth > 0
+    assert Fraction(answer.lower) <= truth <= Fraction(answer.upper)
+    assert answer.status is Status.EXACT
+
+
+def test_asking_for_more_than_float64_has_is_said_and_stays_sound() -> None:
+    network = Network((Layer.of([[1e8], [-1e8]], [1.0, 1.0], PIECEWISE_LINEAR[1]), Layer.of([[1.0, 1.0]], [-1e8])))
+    query = Query((network,), (Case(Box([-1.0], [1.0]), np.ones(1)),))
+    answer = Engine("cpu").answer(query, Goal(0.0, time_limit=5))
+    assert answer.status is Status.PRECISION
+    assert Fraction(answer.lower) <= 1 <= Fraction(answer.upper)
+    assert answer.upper - answer.lower < 1e-4
+
+
+@given(seeds, st.floats(0.1, 1.0))
+@settings(max_examples=40, deadline=None)
+def test_errors_grow_with_the_box(seed: int, share: float) -> None:
+    """Constants of a box serve all boxes inside it."""
+    rng = np.random.default_rng(seed)
+    query = cancelling_query(rng)
+    joint, box = Joint.of(query.networks, CPU), query.cases[0].box
+    lower, upper = torch.as_tensor(box.lower), torch.as_tensor(box.upper)
+    outer, inner = Rounding.of(joint, lower, upper), Rounding.of(joint, lower, lower + share * (upper - lower))
+    assert outer.finite
+    assert all((a >= b * (1 - 1e-12)).all() for a, b in zip(outer.hidden, inner.hidden, strict=True))
+    assert (outer.outputs >= inner.outputs * (1 - 1e-12)).all()
+    assert (outer.magnitude >= joint.outputs(lower[None])[0].abs()).all()
