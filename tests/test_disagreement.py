@@ -101,8 +101,9 @@ def test_one_infeasible_condition_makes_the_minimum_0() -> None:
     assert "no input" in found.note
 
 
-def test_different_notes_are_joined_and_equal_ones_said_once() -> None:
-    assert combined([exact(1.0, note="a"), exact(2.0, note="b")])[0].note == "a; b"
+def test_the_note_is_that_of_the_answer_chosen_and_is_said_once() -> None:
+    assert combined([exact(1.0, note="a"), exact(2.0, note="b")])[0].note == "a"
+    assert combined([exact(2.0, note="a"), exact(1.0, note="b")])[0].note == "b"
     assert combined([exact(1.0, note="a"), exact(2.0, note="a")])[0].note == "a"
 
 

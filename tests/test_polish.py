@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ CPU = torch.device("cpu")
 
 def polished(query: Query, x: Array, case: int = 0) -> Array:
     joint = Joint.of(query.networks, CPU)
-    return Polisher(joint, Cases.of(query, joint, CPU)[0], case)(x)
+    return Polisher(joint, Cases.of(query, joint, CPU)[0], case)(x, math.inf)
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())

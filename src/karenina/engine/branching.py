@@ -38,8 +38,13 @@ def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, least
         share = gap / ((high - low) / 2 + 1e-300)
         by_input = by_input + (share[:, :, None] @ hidden.rows[k][0].abs()).squeeze(2).sum(0)
         gaps.append(gap)
-    by_neuron = torch.where(_kinked(joint, nodes), flat(gaps), 0.0)
+    kinked = _kinked(joint, nodes)
+    by_neuron = torch.where(kinked, flat(gaps), 0.0)
     loose = (by_neuron > 1e-12 * tight.bound.abs()[:, None]).sum(1)
+    # Where the objective is linear but the cuts are not: a neuron that bends a cut.
+    bent = (loose == 0) & (nodes.cut_lower | nodes.cut_upper).any(1)
+    by_neuron = torch.where(bent[:, None] & kinked, nodes.neuron_upper - nodes.neuron_lower, by_neuron)
+    loose = torch.where(bent, kinked.sum(1), loose)
     width = nodes.upper - nodes.lower
     score = torch.where(width > least_width, by_input * width, -1.0)
     flat_score = score.amax(1, keepdim=True) <= 0  # nothing tells the inputs apart: take the widest

@@ -80,11 +80,12 @@ class Cases:
         """Constraint values (nodes, constraints) at outputs (nodes, outputs)."""
         return (self.rows[case] @ outputs[..., None]).squeeze(-1) + self.row_offset[case]
 
-    def certified(self, case: Tensor, outputs: Tensor) -> Tensor:
-        """A value surely attained at points with these outputs; -inf where a constraint is in doubt."""
+    def certified(self, case: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Values surely attained at these outputs, and whether the constraints hold: 1 yes, -1 no, 0 in doubt."""
         value = (outputs * self.objective[case]).sum(1) + self.offset[case] - self.error[case]
         value = torch.where(torch.isfinite(value), value, -math.inf)
         if not self.constrained:
-            return value
-        inside = (self.slack(case, outputs) >= self.row_error[case]).all(1)
-        return torch.where(inside, value, -math.inf)
+            return value, torch.ones_like(value)
+        slack, error = self.slack(case, outputs), self.row_error[case]
+        doubt = torch.where((slack < -error).any(1), -1.0, 0.0)
+        return value, torch.where((slack >= error).all(1), torch.ones_like(value), doubt)

@@ -20,6 +20,7 @@ __all__ = ["Incumbent", "ascend", "random_starts"]
 
 Tensor = torch.Tensor
 MOST_STARTS = 8192
+EXACT_CHECKS = 64  # of points on the edge of a constraint: each takes milliseconds
 
 
 class Incumbent:
@@ -30,16 +31,33 @@ class Incumbent:
         self.value = query.floor
         self.witness: Tensor | None = None
         self.case: int | None = None
+        self._exact_checks = 0
         self._polished: float | None = None  # the value that polishing has already seen
         self._exactly: tuple[float, bool] | None = None  # the last value compared in exact arithmetic
 
     def offer(self, x: Tensor, case: Tensor) -> None:
         """Try points x (points, inputs), each for its case."""
-        values = self._cases.certified(case, self._joint.outputs(x))
+        values, holds = self._cases.certified(case, self._joint.outputs(x))
+        self._take(x, case, torch.where(holds > 0, values, -math.inf))
+        if self._cases.constrained and self._exact_checks < EXACT_CHECKS:
+            self._offer_in_doubt(x, case, torch.where(holds == 0, values, -math.inf))
+
+    def _take(self, x: Tensor, case: Tensor, values: Tensor) -> None:
         best = int(values.argmax())
         value = float(values[best])
         if value > self.value or (self.witness is None and -math.inf < value == self.value):
             self.value, self.witness, self.case = value, x[best].clone(), int(case[best])
+
+    def _offer_in_doubt(self, x: Tensor, case: Tensor, values: Tensor) -> None:
+        """The best point on the very edge of a constraint: exact arithmetic tells whether it is inside."""
+        best = int(values.argmax())
+        value = float(values[best])
+        if value <= self.value + 1e-9 * abs(self.value) or value == -math.inf:
+            return
+        self._exact_checks += 1
+        inside = reaches_exactly(self._query, self._query.cases[int(case[best])], x[best].cpu().numpy(), value)
+        if inside:
+            self._take(x[best][None], case[best][None], values[best][None])
 
     def polish(self, deadline: float) -> None:
         """Climb from a new witness to an exact local maximum, where the query is piecewise linear."""

@@ -37,7 +37,7 @@ class Settings:
     endgame: int = 8  # loose neurons at which neurons are split instead of inputs
     starts: int = 64  # random starts of gradient ascent a case
     ascent: int = 20  # its steps
-    climbers: int = 32  # open nodes from whose corners the ascent is tried again, a step of the search
+    climbers: int = 32  # open nodes from whose corners the ascent is tried again
     memory: int = 2 << 30  # bytes of open nodes before the search goes depth-first
     threads: int | None = None  # of the compiled loop: as many as torch has; 0: torch instead of the compiled loop
 
@@ -47,7 +47,7 @@ class Search:
 
     def __init__(self, shared: Bounder, incumbent: Incumbent, goal: Goal, settings: Settings) -> None:
         self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
-        self.boxes = 0
+        self.boxes = self._steps = 0
         self._deadline = math.inf
         self.closed = -math.inf  # the largest bound of what has been closed or cut off
         self._least_gap = 4 * float(shared.cases.error.max())  # a smaller one is beyond float64
@@ -114,6 +114,7 @@ class Search:
 
     def step(self) -> None:
         """Split the most promising nodes and bound their children."""
+        self._steps += 1
         children = self._children()
         self.boxes += len(children)
         survivors = self._bound(children)
@@ -177,8 +178,10 @@ class Search:
         return nodes[index], hidden.take(index)
 
     def _climb(self, nodes: Nodes, tight: Tight) -> None:
-        """Offer every corner as a witness, and climb from those of the highest nodes."""
+        """Offer every corner as a witness, and now and then climb from those of the highest nodes."""
         self.incumbent.offer(tight.corner, nodes.case)
+        if self._steps & (self._steps - 1):  # in steps 1, 2, 4, 8, ...
+            return
         top = tight.bound.topk(min(self.settings.climbers, len(nodes))).indices
         self._ascend(tight.corner[top], nodes.case[top], (nodes.lower[top], nodes.upper[top]), 8)
         self.incumbent.polish(self._deadline)
