@@ -274,7 +274,7 @@ def test_tightening_never_raises_a_bound_and_keeps_it_one(seed: int, constraints
     value = torch.where(feasible, value, -math.inf)
     before, _ = evaluate(shared, nodes, hidden.lines)
     target = float(value[value > -math.inf].max()) if feasible.any() else -10.0
-    tight = tighten(shared, nodes, hidden.lines, target, 5)
+    tight = tighten(shared, nodes, hidden.lines, target, target, 5)
     assert (tight.bound <= before.bound).all()
     assert (value <= tight.bound[:, None]).all()
     again = nodes.with_(slopes=tight.slopes, multipliers=tight.multipliers, neuron_multipliers=tight.neuron_multipliers)

@@ -211,6 +211,8 @@ class Layer:
 
     def derivative(self, z: torch.Tensor) -> torch.Tensor:
         """The activations' derivatives at pre-activations z of shape (..., out)."""
+        if len(self.activations) == 1:
+            return self.activations[0][0].derivative(z)
         parts = torch.split(z, [count for _, count in self.activations], dim=-1)
         return torch.cat(
             [activation.derivative(part) for (activation, _), part in zip(self.activations, parts, strict=True)], dim=-1

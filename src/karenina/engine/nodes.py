@@ -92,7 +92,7 @@ class Nodes:
 class Pool:
     """Nodes waiting to be split, in tensors that grow by doubling; a free place has bound -inf."""
 
-    def __init__(self, like: Nodes, capacity: int = 1024) -> None:
+    def __init__(self, like: Nodes, capacity: int = 64) -> None:
         self._nodes = Nodes(
             *(getattr(like, f.name).new_zeros((capacity, *getattr(like, f.name).shape[1:])) for f in fields(like))
         )

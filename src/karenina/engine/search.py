@@ -36,7 +36,7 @@ class Settings:
     steps: int = 3  # Polyak steps a node
     endgame: int = 8  # loose neurons at which neurons are split instead of inputs
     starts: int = 64  # random starts of gradient ascent a case
-    ascent: int = 20  # its steps
+    ascent: int = 10  # its steps
     climbers: int = 32  # open nodes from whose corners the ascent is tried again
     memory: int = 2 << 30  # bytes of open nodes before the search goes depth-first
     threads: int | None = None  # of the compiled loop: as many as torch has; 0: torch instead of the compiled loop
@@ -103,6 +103,7 @@ class Search:
         cases = self.shared.cases
         x, case = random_starts(cases, self.settings.starts)
         self._ascend(x, case, (cases.lower[case], cases.upper[case]), self.settings.ascent)
+        self.incumbent.polish(deadline)
         while not self.done and not self.decided:
             self.step()
             if time.perf_counter() >= deadline or self.beyond_precision:
@@ -134,7 +135,7 @@ class Search:
         nodes, hidden = self._open(*self._quick_bound(nodes))
         if not len(nodes):
             return nodes
-        tight = tighten(self.shared, nodes, hidden.lines, self.aim, self.settings.steps)
+        tight = tighten(self.shared, nodes, hidden.lines, self.aim, self.target, self.settings.steps)
         tight = tighten_by_cuts(self.shared, nodes, tight, hidden, self.incumbent, self.aim)
         self._climb(nodes, tight)
         nodes = nodes.with_(
@@ -180,7 +181,7 @@ class Search:
     def _climb(self, nodes: Nodes, tight: Tight) -> None:
         """Offer every corner as a witness, and now and then climb from those of the highest nodes."""
         self.incumbent.offer(tight.corner, nodes.case)
-        if self._steps & (self._steps - 1):  # in steps 1, 2, 4, 8, ...
+        if self._steps < 4 or self._steps & (self._steps - 1):  # in steps 4, 8, 16, ...
             return
         top = tight.bound.topk(min(self.settings.climbers, len(nodes))).indices
         self._ascend(tight.corner[top], nodes.case[top], (nodes.lower[top], nodes.upper[top]), 8)

@@ -102,16 +102,21 @@ def _neuron_constant(shared: Bounder, nodes: Nodes) -> Tensor:
     return (price.abs() * 2 * error - torch.where(price != 0, price * edge, 0.0)).sum(1)
 
 
-def tighten(shared: Bounder, nodes: Nodes, lines: list[Lines], target: float, steps: int) -> Tight:
-    """The best bound after some steps towards `target`: multipliers of constraints and slopes take turns."""
+def tighten(shared: Bounder, nodes: Nodes, lines: list[Lines], aim: float, enough: float, steps: int) -> Tight:
+    """The best bound after some steps towards `aim`: multipliers of constraints and slopes take turns.
+
+    No more steps are made once every bound is at most `enough`.
+    """
     best, linear = evaluate(shared, nodes, lines)
-    bound, reach = best.bound, torch.ones_like(best.bound)  # the share of the way to the target that a step tries
+    bound, reach = best.bound, torch.ones_like(best.bound)  # the share of the way to the aim that a step tries
     blocks: list[Block] = [_Slopes(shared)]
     if shared.cases.constrained:
         blocks.insert(0, _Multipliers(shared))
     for _ in range(steps):
         for block in blocks:
-            nodes = block.move(nodes, lines, linear, reach * (bound - target))
+            if bool((best.bound <= enough).all()):
+                return best
+            nodes = block.move(nodes, lines, linear, reach * (bound - aim))
             found, linear = evaluate(shared, nodes, lines)
             bound = found.bound
             reach = torch.where(bound < best.bound, reach, 0.9 * reach)  # it overshot: be humbler
