@@ -23,10 +23,13 @@ __all__ = ["choose_split", "clip_box", "split"]
 Tensor = torch.Tensor
 
 
-def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, least_width: Tensor, endgame: int) -> Tensor:
+def choose_split(
+    joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, least_width: Tensor, endgame: int
+) -> tuple[Tensor, Tensor]:
     """The split of each node: an input's index, or inputs + a neuron's where at most `endgame` neurons are loose.
 
-    Inputs narrower than `least_width` (nodes, inputs) are left alone.
+    The second tensor is the next best input, for splitting twice. Inputs narrower than `least_width`
+    (nodes, inputs) are left alone.
     """
     by_input = tight.slope.abs()
     gaps = []
@@ -48,8 +51,10 @@ def choose_split(joint: Joint, nodes: Nodes, tight: Tight, hidden: Hidden, least
     width = nodes.upper - nodes.lower
     score = torch.where(width > least_width, by_input * width, -1.0)
     flat_score = score.amax(1, keepdim=True) <= 0  # nothing tells the inputs apart: take the widest
-    axis = torch.where(flat_score, torch.where(width > least_width, width, -1.0), score).argmax(1)
-    return torch.where((loose > 0) & (loose <= endgame), joint.inputs + by_neuron.argmax(1), axis)
+    score = torch.where(flat_score, torch.where(width > least_width, width, -1.0), score)
+    best = score.topk(min(2, joint.inputs), 1).indices
+    endgame_now = (loose > 0) & (loose <= endgame)
+    return torch.where(endgame_now, joint.inputs + by_neuron.argmax(1), best[:, 0]), best[:, -1]
 
 
 def _kinked(joint: Joint, nodes: Nodes) -> Tensor:

@@ -39,6 +39,7 @@ class Nodes:
     case: Tensor  # (nodes,)
     bound: Tensor  # (nodes,) no input of the node attains more
     split: Tensor  # (nodes,) where to split next: an input, or inputs + a neuron
+    second: Tensor  # (nodes,) the next best input
     slopes: Tensor  # (nodes, neurons) of the best bound so far
     multipliers: Tensor  # (nodes, constraints)
     neuron_lower: Tensor  # (nodes, neurons) bounds of the pre-activations, neuron splits included
@@ -78,6 +79,7 @@ class Nodes:
             upper,
             index,
             bound,
+            index,
             index,
             new(count, neurons),
             new(count, constraints),

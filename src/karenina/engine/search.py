@@ -26,6 +26,7 @@ from karenina.query import Goal
 __all__ = ["Search", "Settings"]
 
 Tensor = torch.Tensor
+FEW = 16  # nodes so few that a step is all overhead
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,10 @@ class Search:
             fresh, self._fresh = self._fresh.split_at(self._batch)
             return fresh
         nodes = self._pool.take(max(1, self._batch // 2), best_first=self._pool.bytes < self.settings.memory)
-        return split(self.shared.joint, nodes)
+        children = split(self.shared.joint, nodes)
+        if len(nodes) > FEW:
+            return children
+        return split(self.shared.joint, children.with_(split=children.second))  # twice as many cost no more
 
     def _bound(self, nodes: Nodes) -> Nodes:
         """The nodes that stay open, with tighter bounds, smaller boxes and the next split chosen."""
@@ -138,14 +142,15 @@ class Search:
         tight = tighten(self.shared, nodes, hidden.lines, self.aim, self.target, self.settings.steps)
         tight = tighten_by_cuts(self.shared, nodes, tight, hidden, self.incumbent, self.aim)
         self._climb(nodes, tight)
+        least_width, endgame = self._least_width(nodes), self.settings.endgame
+        next_split, second = choose_split(self.shared.joint, nodes, tight, hidden, least_width, endgame)
         nodes = nodes.with_(
             bound=torch.minimum(tight.bound, nodes.bound),
             slopes=tight.slopes,
             multipliers=tight.multipliers,
             neuron_multipliers=tight.neuron_multipliers,
-            split=choose_split(
-                self.shared.joint, nodes, tight, hidden, self._least_width(nodes), self.settings.endgame
-            ),
+            split=next_split,
+            second=second,
         )
         target = self.target
         lower, upper = clip_box(nodes, tight, target)
@@ -161,10 +166,9 @@ class Search:
         threads = self.settings.threads or 0
         hidden = hidden_bounds(joint, self.shared.rounding, nodes.lower, nodes.upper, known, cut, threads=threads)
         nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
-        start = nodes.with_(slopes=flat([lines.start for lines in hidden.lines]))
-        quick, _ = evaluate(self.shared, start, hidden.lines)
-        if torch.isfinite(nodes.bound).all():
-            quick = quick.better(evaluate(self.shared, nodes, hidden.lines)[0])
+        fresh = torch.isinf(nodes.bound)[:, None]
+        nodes = nodes.with_(slopes=torch.where(fresh, flat([lines.start for lines in hidden.lines]), nodes.slopes))
+        quick, _ = evaluate(self.shared, nodes, hidden.lines)
         empty = (nodes.neuron_lower > nodes.neuron_upper).any(1)
         bound = torch.where(empty, -math.inf, torch.minimum(quick.bound, nodes.bound))
         return nodes.with_(bound=bound, slopes=quick.slopes), hidden
