@@ -72,6 +72,15 @@ class Incumbent:
             )
         self._polished = self.value
 
+    def snap(self) -> None:
+        """Try points near the witness with few binary digits: a maximum that touches a threshold often has such."""
+        if self.witness is None or self.case is None:
+            return
+        grid = 2.0 ** torch.arange(4, 44, 4, dtype=torch.float64, device=self.witness.device)[:, None]
+        box = self._cases.lower[self.case], self._cases.upper[self.case]
+        x = ((self.witness * grid).round() / grid).clamp(*box)
+        self.offer(x, torch.full((len(x),), self.case, device=x.device))
+
     def reaches(self, threshold: float) -> bool:
         """Whether the witness attains the threshold; within rounding of it, exact arithmetic decides.
 

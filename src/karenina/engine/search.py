@@ -107,7 +107,10 @@ class Search:
         self.incumbent.polish(deadline)
         while not self.done and not self.decided:
             self.step()
-            if time.perf_counter() >= deadline or self.beyond_precision:
+            if self.beyond_precision:
+                self.incumbent.snap()
+                break
+            if time.perf_counter() >= deadline:
                 break
 
     def _ascend(self, x: Tensor, case: Tensor, box: tuple[Tensor, Tensor], steps: int) -> None:
