@@ -51,7 +51,8 @@ test-slow: $(READY)
 	$(PYTEST)
 
 bench: $(READY)
-	@for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python "$$script" || exit 1; done
+	$(BIN)/python benchmarks/versus.py
+	$(BIN)/python benchmarks/deep.py
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,6 +7,7 @@ layer to the last; inactive neurons are skipped, and so are rows that need no bo
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +26,14 @@ Tensor = torch.Tensor
 
 @cache
 def available() -> bool:
-    """Whether numba is installed."""
-    return importlib.util.find_spec("numba") is not None
+    """Whether numba is there, and has a place to keep what it compiles."""
+    if importlib.util.find_spec("numba") is None:
+        return False
+    try:
+        importlib.import_module("karenina.engine.kernel")
+    except (ImportError, RuntimeError):
+        return False
+    return True
 
 
 @cache

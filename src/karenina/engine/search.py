@@ -44,7 +44,7 @@ class Settings:
 
 
 class Search:
-    """One query's search. `lower` and `upper` hold at every moment."""
+    """One query's search: the incumbent and `upper` hold the maximum between them at every moment."""
 
     def __init__(self, shared: Bounder, incumbent: Incumbent, goal: Goal, settings: Settings) -> None:
         self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
@@ -162,7 +162,7 @@ class Search:
         return self._splittable(nodes)
 
     def _quick_bound(self, nodes: Nodes) -> tuple[Nodes, Hidden]:
-        """Bounds with the default slopes, and with the parent's where there is one."""
+        """Bounds with the slopes that were best for the parent, or the default ones."""
         joint = self.shared.joint
         known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
         cut = by_layer(joint, nodes.cut_lower | nodes.cut_upper)
