@@ -2,8 +2,8 @@
 
     python benchmarks/deep.py [--limit 20]
 
-Networks are fitted here to smooth functions on [-1, 1]^n, two seeds each, and compared on boxes around 0: ACAS Xu's shape
-(5 inputs, 6 hidden layers of 50), three hidden layers on 8 inputs, and Tanh [64, 64] on 8 inputs.
+Networks are fitted here to smooth functions on [-1, 1]^n, two seeds each, and compared on boxes around 0: ACAS Xu's
+shape (5 inputs, 6 hidden layers of 50), three hidden layers on 8 inputs, and Tanh [64, 64] on 8 inputs.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ def main() -> None:
     limit = parser.parse_args().limit
     print("| networks | question | box | lower | upper | status | boxes | seconds |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    acas = [fitted([5, *[50] * 6, 5], torch.nn.ReLU, seed) for seed in (1, 2)]
+    acas = pair_of([5, *[50] * 6, 5], torch.nn.ReLU)
     for radius in (0.1, 0.3, 1.0):
         largest_output(acas[0], radius, limit)
     for radius in (0.05, 0.1, 0.2):
         disagreement(acas, radius, limit)
     for radius in (0.1, 0.2):
-        disagreement([fitted([8, 32, 32, 32, 1], torch.nn.ReLU, seed) for seed in (1, 2)], radius, limit)
+        disagreement(pair_of([8, 32, 32, 32, 1], torch.nn.ReLU), radius, limit)
     for radius in (0.1, 0.3):
-        disagreement([fitted([8, 64, 64, 2], torch.nn.Tanh, seed) for seed in (1, 2)], radius, limit)
+        disagreement(pair_of([8, 64, 64, 2], torch.nn.Tanh), radius, limit)
 
 
 def largest_output(network: Network, radius: float, limit: float) -> None:
@@ -42,7 +42,7 @@ def largest_output(network: Network, radius: float, limit: float) -> None:
     show(network, "largest output 0", radius, answer.lower, answer.upper, answer.status, answer.boxes, answer.seconds)
 
 
-def disagreement(pair: list[Network], radius: float, limit: float) -> None:
+def disagreement(pair: tuple[Network, Network], radius: float, limit: float) -> None:
     goal = Goal(1e-3, time_limit=limit)
     found = pairwise_disagreement_threshold(*pair, cube(pair[0], radius), "linf", goal=goal, backend=Engine("cpu"))
     show(pair[0], "linf disagreement", radius, found.lower, found.upper, found.status, found.boxes, found.seconds)
@@ -65,6 +65,10 @@ def show(
     kind = network.layers[0].activations[0][0].name
     print(f"| {network.shape} {kind} | {question} | ±{radius} | {lower:.4f} | {upper:.4f} |", end=" ")
     print(f"{status} | {boxes} | {seconds:.2f} |", flush=True)
+
+
+def pair_of(sizes: list[int], activation: Module) -> tuple[Network, Network]:
+    return fitted(sizes, activation, 1), fitted(sizes, activation, 2)
 
 
 def fitted(sizes: list[int], activation: Module, seed: int, steps: int = 2000) -> Network:
