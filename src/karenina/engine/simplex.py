@@ -23,72 +23,92 @@ def maximise(
     """Multipliers (problems, rows) and points (problems, n), after at most so many pivots.
 
     Where no point satisfies the rows, the multipliers push the bound down by `drop` (problems,).
-
-    Variables 0 .. n-1 are x, n .. n+m-1 the rows' values. A tableau expresses the m basic variables by the n others,
-    each of which sits at one of its bounds.
     """
-    count, m, n = rows.shape
-    unbounded = a.new_full((count, m), torch.inf)
-    low, high = torch.cat([lower, torch.zeros_like(unbounded)], 1), torch.cat([upper, unbounded], 1)
-    tableau, constant = rows.clone(), offsets.clone()
-    cost = a.clone()  # of the nonbasic variables
-    nonbasic = torch.arange(n, device=a.device).expand(count, n).clone()
-    basic = torch.arange(n, n + m, device=a.device).expand(count, m).clone()
-    every = torch.arange(count, device=a.device)
-    proof = torch.zeros_like(low)  # of infeasibility
+    tableau = _Tableau(a, lower, upper, rows, offsets)
+    proof: Tensor | float = 0.0
     for _ in range(rounds):
-        at = torch.where(cost >= 0, high.gather(1, nonbasic), low.gather(1, nonbasic))
-        at = torch.where(torch.isinf(at), low.gather(1, nonbasic), at)  # a row's value sits at 0
-        value = constant + (tableau @ at[..., None]).squeeze(-1)
-        below, above = low.gather(1, basic) - value, value - high.gather(1, basic)
-        worst, leave = torch.maximum(below, above).max(1)
-        row = tableau[every, leave]  # (problems, n)
-        up = below[every, leave] > 0  # the leaving variable must grow
-        helps = torch.where(up[:, None], row, -row)
-        # A variable at its upper bound (cost >= 0) can only fall, one at its lower bound only rise.
-        free = torch.where(cost >= 0, helps < -EPSILON, helps > EPSILON) & (
-            high.gather(1, nonbasic) > low.gather(1, nonbasic)
-        )
-        ratio = torch.where(free, cost.abs() / row.abs().clamp(min=EPSILON), torch.inf)
-        least, enter = ratio.min(1)
-        active = (worst > EPSILON) & torch.isfinite(least)
+        worst, leave, helps = tableau.most_violated()
+        enter, possible = tableau.entering(leave, helps)
+        active = (worst > EPSILON) & possible
         if not active.any():
-            stuck = torch.where(worst > 1e-7, drop / worst.clamp(min=1e-7), 0.0)[:, None]
-            proof = proof.scatter(1, nonbasic, -helps * stuck).scatter(1, basic[every, leave][:, None], stuck)
+            proof = tableau.infeasibility(leave, helps, torch.where(worst > 1e-7, drop / worst.clamp(min=1e-7), 0.0))
             break
+        tableau.pivot(leave, enter, active)
+    multipliers, point = tableau.read()
+    return multipliers + proof, point
+
+
+class _Tableau:
+    """Basic variables expressed by the others: basic = constant + body @ nonbasic, a problem a batch entry.
+
+    Variables 0 .. n-1 are x, n .. n+m-1 the rows' values. The n nonbasic variables sit at one of their bounds: the
+    upper one where their cost is >= 0 (a row's value at 0, its only bound).
+    """
+
+    def __init__(self, a: Tensor, lower: Tensor, upper: Tensor, rows: Tensor, offsets: Tensor) -> None:
+        count, m, self.n = rows.shape
+        unbounded = a.new_full((count, m), torch.inf)
+        self.low = torch.cat([lower, torch.zeros_like(unbounded)], 1)
+        self.high = torch.cat([upper, unbounded], 1)
+        self.body, self.constant, self.cost = rows.clone(), offsets.clone(), a.clone()
+        self.nonbasic = torch.arange(self.n, device=a.device).repeat(count, 1)
+        self.basic = torch.arange(self.n, self.n + m, device=a.device).repeat(count, 1)
+        self.every = torch.arange(count, device=a.device)
+
+    def values(self) -> tuple[Tensor, Tensor]:
+        """What the nonbasic variables and the basic ones are now."""
+        low, high = self.low.gather(1, self.nonbasic), self.high.gather(1, self.nonbasic)
+        at = torch.where((self.cost >= 0) & torch.isfinite(high), high, low)
+        return at, self.constant + (self.body @ at[..., None]).squeeze(-1)
+
+    def most_violated(self) -> tuple[Tensor, Tensor, Tensor]:
+        """By how much, which basic variable, and how much each nonbasic one would help by rising."""
+        value = self.values()[1]
+        below, above = self.low.gather(1, self.basic) - value, value - self.high.gather(1, self.basic)
+        worst, leave = torch.maximum(below, above).max(1)
+        row = self.body[self.every, leave]
+        return worst, leave, torch.where((below[self.every, leave] > 0)[:, None], row, -row)
+
+    def entering(self, leave: Tensor, helps: Tensor) -> tuple[Tensor, Tensor]:
+        """The nonbasic variable that may move and keeps all costs' signs, and whether there is one."""
+        movable = self.high.gather(1, self.nonbasic) > self.low.gather(1, self.nonbasic)
+        # At its upper bound (cost >= 0) a variable can only fall, at its lower bound only rise.
+        free = movable & torch.where(self.cost >= 0, helps < -EPSILON, helps > EPSILON)
+        ratio = torch.where(free, self.cost.abs() / self.body[self.every, leave].abs().clamp(min=EPSILON), torch.inf)
+        least, enter = ratio.min(1)
+        return enter, torch.isfinite(least)
+
+    def infeasibility(self, leave: Tensor, helps: Tensor, weight: Tensor) -> Tensor:
+        """Multipliers of the rows that prove a violation none can mend, times `weight` (problems,)."""
+        proof = torch.zeros_like(self.low).scatter(1, self.nonbasic, -helps * weight[:, None])
+        proof = proof.scatter(1, self.basic[self.every, leave][:, None], weight[:, None])
+        return proof[:, self.n :].clamp(min=0)
+
+    def pivot(self, leave: Tensor, enter: Tensor, active: Tensor) -> None:
+        """Exchange a basic and a nonbasic variable in the active problems."""
+        every, keep = self.every, active[:, None]
+        row, column, price = self.body[every, leave], self.body[every, :, enter], self.cost[every, enter]
         pivot = torch.where(active, row[every, enter], 1.0)
-        keep = active[:, None]
-        # basic = constant + row @ others + pivot * x_enter, solved for x_enter
-        solved = -row / pivot[:, None]
+        solved = -row / pivot[:, None]  # the entering variable by the others, and by the leaving one
         solved[every, enter] = 1.0 / pivot
-        shift = -constant[every, leave] / pivot
-        column = tableau[every, :, enter]  # (problems, m)
-        changed = tableau + column[..., None] * solved[:, None]
-        changed[every, :, enter] = column * solved[every, enter][:, None]
-        changed[every, leave] = solved
-        moved = constant + column * shift[:, None]
-        moved[every, leave] = shift
-        price = cost[every, enter]
-        costs = cost + price[:, None] * solved
-        costs[every, enter] = price * solved[every, enter]
-        tableau = torch.where(keep[..., None], changed, tableau)
-        constant = torch.where(keep, moved, constant)
-        cost = torch.where(keep, costs, cost)
-        entering, leaving = nonbasic[every, enter], basic[every, leave]
-        nonbasic[every, enter] = torch.where(active, leaving, entering)
-        basic[every, leave] = torch.where(active, entering, leaving)
-    multipliers, point = _read(tableau, constant, cost, nonbasic, basic, low, high, n)
-    return multipliers + proof[:, n:].clamp(min=0), point
+        shift = -self.constant[every, leave] / pivot
+        body = self.body + column[..., None] * solved[:, None]
+        body[every, :, enter] = column * solved[every, enter][:, None]
+        body[every, leave] = solved
+        constant = self.constant + column * shift[:, None]
+        constant[every, leave] = shift
+        cost = self.cost + price[:, None] * solved
+        cost[every, enter] = price * solved[every, enter]
+        self.body = torch.where(keep[..., None], body, self.body)
+        self.constant, self.cost = torch.where(keep, constant, self.constant), torch.where(keep, cost, self.cost)
+        entering, leaving = self.nonbasic[every, enter], self.basic[every, leave]
+        self.nonbasic[every, enter] = torch.where(active, leaving, entering)
+        self.basic[every, leave] = torch.where(active, entering, leaving)
 
-
-def _read(
-    tableau: Tensor, constant: Tensor, cost: Tensor, nonbasic: Tensor, basic: Tensor, low: Tensor, high: Tensor, n: int
-) -> tuple[Tensor, Tensor]:
-    """Multipliers from the costs of rows that are nonbasic; the point from the values of x."""
-    at = torch.where(
-        (cost >= 0) & torch.isfinite(high.gather(1, nonbasic)), high.gather(1, nonbasic), low.gather(1, nonbasic)
-    )
-    value = constant + (tableau @ at[..., None]).squeeze(-1)
-    everything = torch.zeros_like(low).scatter(1, nonbasic, at).scatter(1, basic, value)
-    prices = torch.zeros_like(low).scatter(1, nonbasic, -cost)
-    return prices[:, n:].clamp(min=0), everything[:, :n].clamp(low[:, :n], high[:, :n])
+    def read(self) -> tuple[Tensor, Tensor]:
+        """Multipliers from the costs of rows that are nonbasic; the point from the values of x."""
+        at, value = self.values()
+        everything = torch.zeros_like(self.low).scatter(1, self.nonbasic, at).scatter(1, self.basic, value)
+        prices = torch.zeros_like(self.low).scatter(1, self.nonbasic, -self.cost)
+        x = everything[:, : self.n].clamp(self.low[:, : self.n], self.high[:, : self.n])
+        return prices[:, self.n :].clamp(min=0), x
