@@ -71,7 +71,7 @@ def test_a_monotone_network_is_largest_at_its_corner(seed: int, depth: int) -> N
         before = 6
     network = Network((*layers, Layer.of(rng.random((1, before)), [0.0])))
     value = network(np.where(signs > 0, 1.0, -1.0))[0]
-    answer = maximise(network, Box(-np.ones(3), np.ones(3)), Goal(1e-4, time_limit=20))
+    answer = maximise(network, Box(-np.ones(3), np.ones(3)), Goal(1e-6, time_limit=20))
     assert answer.status is Status.EXACT
     assert answer.lower <= value <= answer.upper
 
