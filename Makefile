@@ -2,7 +2,7 @@
 
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
-EXTRAS = test,fast,milp,gurobi,marabou,safetensors
+EXTRAS = test,fast,milp,gurobi,marabou,safetensors,ray,zoo
 WORKERS ?= 2
 
 BIN = .venv/bin
