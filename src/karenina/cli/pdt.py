@@ -1,0 +1,76 @@
+"""`karenina pdt`. Enters: two networks and a domain. Leaves: how far apart they can be, with a witness."""
+
+from __future__ import annotations
+
+import math
+
+import typer
+
+from karenina import presentation
+from karenina.cli.models import load_all
+from karenina.cli.options import (
+    Answering,
+    Comparison,
+    FirstFile,
+    Json,
+    Reading,
+    SecondFile,
+    Timeout,
+    Tolerances,
+    expanded,
+)
+from karenina.cli.terminal import notes, working, write
+
+__all__ = ["pdt"]
+
+
+@expanded
+def pdt(
+    first: FirstFile,
+    second: SecondFile,
+    *,
+    comparison: Comparison,
+    tolerances: Tolerances,
+    timeout: Timeout = math.inf,
+    answering: Answering,
+    reading: Reading,
+    json: Json = False,
+) -> None:
+    """Measure the pairwise disagreement threshold of two networks over a domain.
+
+    The answer is an interval that holds the largest distance of their outputs on any input of the domain, with
+    a witness that attains its lower end.
+    """
+    with working("reading"):
+        from karenina.backends import backend
+        from karenina.disagreement import pairwise_disagreement_threshold
+        from karenina.distance import distance
+        from karenina.domain_file import load_domain
+        from karenina.query import Goal
+
+        goal = Goal(tolerances.tolerance, tolerances.relative_tolerance, time_limit=timeout)
+        measure = distance(comparison.distance, comparison.condition or ())
+        inputs = load_domain(comparison.domain)
+        notes(inputs.notes)
+        a, b = load_all([first, second], reading)
+        inputs.require_size(a)
+        inputs.require_size(b)
+    with working("measuring"):
+        who = backend(answering.backend, answering.device)
+        found = pairwise_disagreement_threshold(a, b, inputs, measure, goal=goal, backend=who)
+    if json:
+        settings = {
+            "domain": str(comparison.domain),
+            "distance": comparison.distance,
+            "conditions": comparison.condition or [],
+            "tolerance": tolerances.tolerance,
+            "relative_tolerance": tolerances.relative_tolerance,
+            "timeout": timeout,
+            "backend": answering.backend,
+            "device": answering.device,
+            "action": reading.action,
+        }
+        write(presentation.disagreement_json(found, inputs.labels, [a, b], settings))
+    else:
+        write(presentation.disagreement_text(found, inputs.labels, [str(first), str(second)]))
+    raise typer.Exit(0 if found.status.finished else 3)
