@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from karenina.backends.fake import FakeBackend
     from karenina.backends.marabou import Marabou
     from karenina.backends.milp import Milp
-    from karenina.disagreement import Disagreement, pairwise_disagreement_threshold
+    from karenina.disagreement import (
+        Disagreement,
+        DisagreementTable,
+        Measure,
+        PairTask,
+        disagreement_table,
+        measure_here,
+        pairwise_disagreement_threshold,
+    )
     from karenina.distance import L1, CDistance, ClassDistance, Distance, Linf, distance
     from karenina.domain import Box, Domain
     from karenina.domain_file import load_domain
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from karenina.loading import from_torch, load
     from karenina.network import Activation, Layer, Network, concatenate
     from karenina.query import Answer, Backend, Case, Goal, Query, Status, Verdict
+    from karenina.selection import Certainty, Progress, Selection, SelectionSettings, Selector, select
     from karenina.vnnlib import Specification, Verification, load_specification, verify
 
 __version__ = "0.1.0"
@@ -34,7 +43,15 @@ _HOME = {
     "backends.fake": ("FakeBackend",),
     "backends.marabou": ("Marabou",),
     "backends.milp": ("Milp",),
-    "disagreement": ("Disagreement", "pairwise_disagreement_threshold"),
+    "disagreement": (
+        "Disagreement",
+        "DisagreementTable",
+        "Measure",
+        "PairTask",
+        "disagreement_table",
+        "measure_here",
+        "pairwise_disagreement_threshold",
+    ),
     "distance": ("CDistance", "ClassDistance", "Distance", "L1", "Linf", "distance"),
     "domain": ("Box", "Domain"),
     "domain_file": ("load_domain",),
@@ -43,6 +60,7 @@ _HOME = {
     "loading": ("from_torch", "load"),
     "network": ("Activation", "Layer", "Network", "concatenate"),
     "query": ("Answer", "Backend", "Case", "Goal", "Query", "Status", "Verdict"),
+    "selection": ("Certainty", "Progress", "Selection", "SelectionSettings", "Selector", "select"),
     "vnnlib": ("Specification", "Verification", "load_specification", "verify"),
 }
 _MODULE = {name: f"karenina.{module}" for module, names in _HOME.items() for name in names}
@@ -55,8 +73,10 @@ __all__ = [
     "Box",
     "CDistance",
     "Case",
+    "Certainty",
     "ClassDistance",
     "Disagreement",
+    "DisagreementTable",
     "Distance",
     "Domain",
     "DomainError",
@@ -68,10 +88,16 @@ __all__ = [
     "Layer",
     "Linf",
     "Marabou",
+    "Measure",
     "Milp",
     "MissingExtra",
     "Network",
+    "PairTask",
+    "Progress",
     "Query",
+    "Selection",
+    "SelectionSettings",
+    "Selector",
     "Settings",
     "Specification",
     "Status",
@@ -81,12 +107,15 @@ __all__ = [
     "__version__",
     "backend",
     "concatenate",
+    "disagreement_table",
     "distance",
     "from_torch",
     "load",
     "load_domain",
     "load_specification",
+    "measure_here",
     "pairwise_disagreement_threshold",
+    "select",
     "verify",
 ]
 

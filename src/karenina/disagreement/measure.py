@@ -1,0 +1,97 @@
+"""Measuring many pairs: what a measurement of pairs is, and the one that does it here, one after the other.
+
+Enters: `PairTask`s, each two places in a list of networks and a goal. Leaves: each task once with its
+`Disagreement`, in any order. Whatever can do that is a `Measure`: this process, many processes, a cluster, a store
+of earlier answers. An answer must depend on the pair and the goal alone, not on who gives it or when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from karenina.disagreement.pairwise import Disagreement, pairwise_disagreement_threshold
+from karenina.distance import Distance
+from karenina.domain import Domain
+from karenina.engine import Engine
+from karenina.errors import InputError
+from karenina.network import Network
+from karenina.query import Backend, Goal
+
+__all__ = ["Measure", "PairTask", "check_population", "measure_here"]
+
+
+@dataclass(frozen=True)
+class PairTask:
+    """Measure the networks at two places of the list, first < second, to the goal."""
+
+    first: int
+    second: int
+    goal: Goal
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first < self.second:
+            raise InputError(f"a pair is two places, the smaller first, not {self.first} and {self.second}")
+
+
+class Measure(Protocol):
+    """Whoever measures pairs."""
+
+    def __call__(self, tasks: Sequence[PairTask]) -> Iterator[tuple[PairTask, Disagreement]]:
+        """Every task once with its answer, in any order."""
+
+
+def measure_here(
+    networks: Sequence[Network], domain: Domain, distance: str | Distance = "l1", backend: Backend | None = None
+) -> Measure:
+    """A measure that asks the back end, in this process, one task after the other."""
+    answerer = backend or Engine()
+
+    def measure(tasks: Sequence[PairTask]) -> Iterator[tuple[PairTask, Disagreement]]:
+        for task in tasks:
+            first, second = networks[task.first], networks[task.second]
+            yield (
+                task,
+                pairwise_disagreement_threshold(first, second, domain, distance, goal=task.goal, backend=answerer),
+            )
+
+    return measure
+
+
+def check_population(networks: Sequence[Network], domain: Domain, names: Sequence[str] | None = None) -> list[str]:
+    """The names of the networks, after refusing those that cannot be compared with each other on the domain."""
+    names = [network.name for network in networks] if names is None else list(names)
+    if len(names) != len(networks):
+        raise InputError(f"there are {len(networks)} networks but {len(names)} names")
+    if len(networks) < 2:
+        raise InputError(f"disagreement needs at least two networks, not {len(networks)}")
+    _refuse_equal_names(names)
+    _refuse_other_sizes(networks, names)
+    _refuse_equal_contents(networks, names)
+    domain.require_size(networks[0].named(names[0]))
+    return names
+
+
+def _refuse_equal_names(names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InputError(f"two networks are named {name!r}: give each its own name")
+        seen.add(name)
+
+
+def _refuse_other_sizes(networks: Sequence[Network], names: Sequence[str]) -> None:
+    for what in ("input", "output"):
+        sizes = [int(getattr(network, f"{what}_size")) for network in networks]
+        for name, size in zip(names, sizes, strict=True):
+            if size != sizes[0]:
+                raise InputError(f"{names[0]} has {sizes[0]} {what}s and {name} has {size}: they cannot be compared")
+
+
+def _refuse_equal_contents(networks: Sequence[Network], names: Sequence[str]) -> None:
+    owner: dict[str, str] = {}
+    for network, name in zip(networks, names, strict=True):
+        same = owner.setdefault(network.digest(), name)
+        if same != name:
+            raise InputError(f"{same} and {name} hold the same network: leave one of them out")

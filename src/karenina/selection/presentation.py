@@ -1,0 +1,153 @@
+"""A selection for people and programs. Enters: a `Selection`. Leaves: text, HTML, a dictionary for JSON, frames."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from karenina.disagreement import Disagreement
+from karenina.errors import MissingExtra
+from karenina.selection.result import Iteration, Selection
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["as_dictionary", "as_html", "as_text", "scores_frame"]
+
+
+def as_dictionary(selection: Selection) -> dict[str, object]:
+    """Everything a selection says, in values that JSON has."""
+    stop, guarantee = selection.stop, selection.guarantee
+    whole = {
+        "survivors": list(selection.survivors),
+        "recommended": selection.recommended,
+        "recommendation": str(selection.recommendation),
+        "guarantee": {
+            "lower": guarantee.lower,
+            "upper": guarantee.upper,
+            "pair": list(guarantee.pair),
+            "sentence": str(guarantee),
+        },
+        "certified": selection.certified,
+        "iterations": [_iteration(iteration) for iteration in selection.iterations],
+        "stop": {
+            "reason": stop.reason,
+            "certified": stop.certified,
+            "certainty": str(stop.certainty),
+            "undecided_pairs": [list(pair) for pair in stop.undecided_pairs],
+        },
+        "scores": {name: list(score) for name, score in selection.scores.items()},
+        "pairs": [_pair(selection.names, pair, found) for pair, found in selection.table.pairs.items()],
+        "names": list(selection.names),
+        "distance": selection.distance,
+        "settings": selection.settings.to_dict(),
+        "measurements": selection.measurements,
+        "exact_pairs": selection.exact_pairs,
+        "boxes": selection.boxes,
+        "seconds": selection.seconds,
+    }
+    return {key: _finite(value) for key, value in whole.items()}
+
+
+def _iteration(iteration: Iteration) -> dict[str, object]:
+    return {
+        "number": iteration.number,
+        "scores": {name: list(score) for name, score in iteration.scores.items()},
+        "removed": [removal.name for removal in iteration.removed],
+        "reasons": {removal.name: removal.reason for removal in iteration.removed},
+        "survived": list(iteration.survived),
+        "certified": iteration.certified,
+        "certainty": str(iteration.certainty),
+        "numbers": dict(iteration.numbers),
+        "undecided_pairs": [list(pair) for pair in iteration.undecided_pairs],
+        "note": iteration.note,
+    }
+
+
+def _pair(names: Sequence[str], pair: tuple[int, int], found: Disagreement) -> dict[str, object]:
+    return {
+        "a": names[pair[0]],
+        "b": names[pair[1]],
+        "lower": found.lower,
+        "upper": found.upper,
+        "status": str(found.status),
+        "witness": None if found.witness is None else found.witness.tolist(),
+        "outputs": None if found.outputs is None else [output.tolist() for output in found.outputs],
+        "boxes": found.boxes,
+        "seconds": found.seconds,
+        "note": found.note,
+    }
+
+
+def _finite(value: object) -> object:
+    """The value with infinities as strings, at any depth."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        case Mapping():
+            return {key: _finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+    return value
+
+
+def as_text(selection: Selection) -> str:
+    """A table by iteration, the survivors, the recommended model, the guarantee."""
+    lines = [f"{'iteration':<10}{'models':>7}{'removed':>9}  {'scores':<24}decided"]
+    for row in map(_row, selection.iterations):
+        lines.append(f"{row[0]:<10}{row[1]:>7}{row[2]:>9}  {row[3]:<24}{row[4]}")
+    lines += [f"{label + ':':<13}{text}" for label, text in _facts(selection)]
+    return "\n".join(lines)
+
+
+def _row(iteration: Iteration) -> tuple[str, ...]:
+    low = min(score[0] for score in iteration.scores.values())
+    high = max(score[1] for score in iteration.scores.values())
+    counts = str(len(iteration.scores)), str(len(iteration.removed))
+    return str(iteration.number), *counts, f"{low:.4g} to {high:.4g}", str(iteration.certainty)
+
+
+def _facts(selection: Selection) -> list[tuple[str, str]]:
+    facts = [
+        ("removed", ", ".join(selection.removed) or "none"),
+        ("stopped", f"{selection.stop.reason} ({selection.stop.certainty})"),
+        ("survivors", ", ".join(selection.survivors)),
+        ("recommended", f"{selection.recommended} ({selection.recommendation})"),
+        ("guarantee", str(selection.guarantee)),
+        (
+            "cost",
+            f"{selection.measurements} measurements, {selection.exact_pairs} of "
+            f"{len(selection.names) * (len(selection.names) - 1) // 2} pairs to the tolerance, "
+            f"{selection.boxes} boxes, {selection.seconds:.3g} s",
+        ),
+    ]
+    notes = dict.fromkeys(iteration.note for iteration in selection.iterations if iteration.note)
+    return [*facts, *(("note", note) for note in notes)]
+
+
+def as_html(selection: Selection) -> str:
+    """The same as a table for a notebook. Names come from files, so they are escaped."""
+    head = "".join(f"<th>{title}</th>" for title in ("iteration", "models", "removed", "scores", "decided"))
+    rows = [_html_row(_row(iteration)) for iteration in selection.iterations]
+    facts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in _facts(selection)]
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table><dl>{''.join(facts)}</dl>"
+
+
+def _html_row(cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def scores_frame(selection: Selection) -> pandas.DataFrame:
+    """One row for each model of each iteration."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingExtra("pandas", "frames") from error
+    rows = []
+    for iteration in selection.iterations:
+        removed = {removal.name for removal in iteration.removed}
+        for name, (lower, upper) in iteration.scores.items():
+            rows.append((iteration.number, name, lower, upper, name in removed, iteration.certified))
+    return pandas.DataFrame(rows, columns=["iteration", "name", "lower", "upper", "removed", "certified"])

@@ -1,0 +1,144 @@
+"""The result of a selection. Enters: what `select` found. Leaves: text for a terminal, HTML for a notebook, a
+dictionary for JSON, frames for pandas.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from karenina.disagreement import DisagreementTable
+from karenina.selection.settings import SelectionSettings
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Certainty", "Guarantee", "Iteration", "Removal", "Selection", "Stop"]
+
+Interval = tuple[float, float]
+
+
+class Certainty(enum.Enum):
+    """How sure a decision is. `str(certainty)` reads as a sentence."""
+
+    CERTIFIED = "certified"  # no value inside the pairs' intervals could change it
+    TIE = "tie within tolerance"  # decided by the middles of intervals no wider than the tolerance
+    UNDECIDED = "undecided within the time limit"  # decided by the middles of intervals that are wider
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A model that was removed, and why, in words."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One iteration: the scores of the models in the race, who was removed, who survived."""
+
+    number: int  # from 1
+    scores: Mapping[str, Interval]  # in the order of the networks
+    removed: tuple[Removal, ...]  # the highest score first
+    survived: tuple[str, ...]
+    certainty: Certainty
+    numbers: Mapping[str, float] = field(default_factory=dict)  # of the criterion, such as the gap
+    undecided_pairs: tuple[tuple[str, str], ...] = ()  # not known to the tolerance, and it matters
+    note: str = ""  # how a tie was decided
+
+    @property
+    def certified(self) -> bool:
+        """Whether no value inside the pairs' intervals could change who was removed."""
+        return self.certainty is Certainty.CERTIFIED
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Why no more models were removed."""
+
+    reason: str
+    certainty: Certainty
+    undecided_pairs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def certified(self) -> bool:
+        return self.certainty is Certainty.CERTIFIED
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """On every input of the domain any two survivors differ by at most `upper`, and some two by `lower` on one."""
+
+    lower: float
+    upper: float
+    pair: tuple[str, str]  # that differs by at least `lower`
+
+    def __str__(self) -> str:
+        return f"on every input of the domain any two survivors differ by at most {self.upper:.6g}"
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The survivors of a population, with the evidence."""
+
+    names: tuple[str, ...]
+    survivors: tuple[str, ...]  # in the order of the networks
+    recommended: str  # the survivor with the lowest score among the survivors
+    recommendation: Certainty
+    guarantee: Guarantee
+    iterations: tuple[Iteration, ...]
+    scores: Mapping[str, Interval]  # of the survivors among themselves
+    stop: Stop
+    table: DisagreementTable  # what is known of every pair that was measured
+    distance: str
+    settings: SelectionSettings
+    measurements: int  # of pairs, those repeated to a smaller tolerance counted again
+    exact_pairs: int  # pairs that were measured to the tolerance
+    boxes: int
+    seconds: float
+
+    @property
+    def certified(self) -> bool:
+        """Whether every removal, and the end, is certified."""
+        return self.stop.certified and all(iteration.certified for iteration in self.iterations)
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """All models that were removed, in the order of their removal."""
+        return tuple(removal.name for iteration in self.iterations for removal in iteration.removed)
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything, in values that JSON has; infinities are the strings "Infinity" and "-Infinity"."""
+        from karenina.selection.presentation import as_dictionary
+
+        return as_dictionary(self)
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+
+    def scores_frame(self) -> pandas.DataFrame:
+        """One row for each model of each iteration; needs pandas."""
+        from karenina.selection.presentation import scores_frame
+
+        return scores_frame(self)
+
+    def pairs_frame(self) -> pandas.DataFrame:
+        """One row for each pair that was measured; needs pandas."""
+        return self.table.to_frame()
+
+    def __str__(self) -> str:
+        from karenina.selection.presentation import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from karenina.selection.presentation import as_html
+
+        return as_html(self)
