@@ -25,8 +25,9 @@ class Certainty(enum.Enum):
     """How sure a decision is. `str(certainty)` reads as a sentence."""
 
     CERTIFIED = "certified"  # no value inside the pairs' intervals could change it
-    TIE = "tie within tolerance"  # decided by the middles of intervals no wider than the tolerance
-    UNDECIDED = "undecided within the time limit"  # decided by the middles of intervals that are wider
+    TIE = "tie within tolerance"  # decided by the lower ends of intervals no wider than the tolerance
+    UNDECIDED = "undecided within the time limit"  # decided by the lower ends of intervals that are wider
+    UNVERIFIED = "undecided: the back end knows no better"  # the same, but not for lack of time
 
     def __str__(self) -> str:
         return self.value

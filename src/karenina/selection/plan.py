@@ -1,0 +1,122 @@
+"""What to measure next. Enters: a `Standing` and the claims of a decision that are open. Leaves: pairs with tolerances.
+
+Values are lower ends, so what keeps a claim a > b open is mostly how far the upper ends of b's pairs lie above them.
+b can afford as much of that as the values of a and b are apart: its widest pairs are cut down to one level, so chosen
+that what is left fits. A pair that is narrow enough, or belongs to no open claim, is left alone. The choice depends
+on what is known and on nothing else: not on who measures, nor on the order in which answers came.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from karenina.selection.criteria import Comparisons
+from karenina.selection.known import Array, Flags, Places, Standing
+
+__all__ = ["COARSEST", "narrowing", "rung", "tolerances"]
+
+COARSEST = 1e300  # a tolerance that the first bounds of any pair reach
+RATIO = 4.0  # of the ladder of tolerances
+SHARE = 0.9  # of what a model can afford, so that rounding and chance leave the claim certain
+ENDLESS = 1e200  # stands for an infinite width in sums
+
+
+def rung(tolerance: float, finest: float) -> float:
+    """The widest tolerance of the ladder finest, 4 finest, 16 finest, ... that is no wider than the one given.
+
+    A ladder that does not depend on the population lets answers be used again when models are added.
+    """
+    if not tolerance >= RATIO * finest:
+        return finest
+    step = math.floor(math.log(min(tolerance, COARSEST) / finest, RATIO))
+    return min(finest * RATIO**step, COARSEST)
+
+
+def tolerances(standing: Standing, claims: Comparisons, finest: float) -> Array:
+    """(models + 1, models + 1): to what tolerance each pair is wanted next, infinity where it is not.
+
+    The claims are open. If nothing is wanted, no measurement can make any of them certain.
+    """
+    width = np.minimum(standing.upper - standing.value, ENDLESS)
+    claims = claims[~_hopeless(standing, claims, width) & _improvable(standing, claims)]
+    if not len(claims):
+        return np.full(width.shape, np.inf)
+    wanted = _affordable(standing, claims, width, finest)
+    if np.isinf(wanted).all():  # what is left open is within rounding: all that it rests on must be final
+        rows = np.union1d(claims.high, claims.low)
+        wanted[rows] = np.where(standing.settled[rows], np.inf, finest)
+    return np.minimum(wanted, wanted.T)
+
+
+def narrowing(standing: Standing, finest: float) -> Array:
+    """(models + 1, models + 1): what is wanted to know the largest disagreement as a table of exact pairs shows it.
+
+    An exact upper end is at most the tolerance above the true value, so a pair whose upper end is that far below what
+    another pair is known to reach cannot be the largest.
+    """
+    reached = max(float(standing.value.max()), float(np.where(standing.settled, standing.upper, 0.0).max()))
+    candidate = ~standing.settled & (standing.upper + finest > reached)
+    wanted = np.full(standing.value.shape, np.inf)
+    for i, j in np.argwhere(np.triu(candidate)).tolist():
+        wanted[i, j] = wanted[j, i] = rung(reached - float(standing.value[i, j]) - finest, finest)
+    return wanted
+
+
+def _hopeless(standing: Standing, claims: Comparisons, width: Array) -> Flags:
+    """Claims that pairs which took too long keep open whatever else is measured."""
+    stuck = np.where(standing.settled & ~standing.reached, width, 0.0)
+    keeps = stuck.sum(1)[claims.low] - stuck[claims.high, claims.low]
+    return np.asarray((keeps > 0) & (keeps >= claims.margin(standing)))
+
+
+def _improvable(standing: Standing, claims: Comparisons) -> Flags:
+    unsettled: Flags = np.any(~standing.settled, axis=1)
+    return np.asarray(unsettled[claims.high] | unsettled[claims.low])
+
+
+def _affordable(standing: Standing, claims: Comparisons, width: Array, finest: float) -> Array:
+    high, low = claims.high, claims.low
+    inflated = standing.value - standing.lower
+    fixed = np.where(standing.settled, width, 0.0)
+    budget = claims.margin(standing)
+    budget = budget - (inflated.sum(1)[high] - inflated[high, low]) - (fixed.sum(1)[low] - fixed[high, low])
+    wanted = np.full(width.shape, np.inf)
+    for row in np.unique(low).tolist():
+        own = low == row
+        _cut_widest(standing, wanted, width, row, SHARE * float(budget[own].min()), finest, _only(high[own]))
+    # Where even exact pairs of the lower model would not do, those of the higher one must be final as well.
+    unsettled = (~standing.settled).sum(1)
+    short = np.unique(high[budget - finest * unsettled[low] <= 0])
+    wanted[short] = np.where(standing.settled[short], np.inf, finest)
+    return wanted
+
+
+def _only(places: Places) -> int | None:
+    """The one place there is, if there is but one: its pair with the row cancels."""
+    return int(places[0]) if len(places) == 1 else None
+
+
+def _cut_widest(
+    standing: Standing, wanted: Array, width: Array, row: int, budget: float, finest: float, cancels: int | None
+) -> None:
+    open_ = ~standing.settled[row]
+    if cancels is not None:
+        open_[cancels] = False
+    level = _water_level(width[row, open_], budget)
+    widest = open_ & (width[row] > level)
+    wanted[row, widest] = np.minimum(wanted[row, widest], rung(level, finest))
+
+
+def _water_level(widths: Array, budget: float) -> float:
+    """The level to which widths must be cut so that their sum is the budget; infinite if they fit as they are."""
+    if not len(widths) or widths.sum() <= budget:
+        return math.inf
+    if budget <= 0:
+        return 0.0
+    ascending = np.sort(widths)
+    below = np.concatenate([[0.0], np.cumsum(ascending)[:-1]])  # of those before each
+    count = np.arange(len(ascending), 0, -1)  # of each and those after
+    first = int(np.argmax(below + count * ascending >= budget))
+    return float((budget - below[first]) / count[first])
