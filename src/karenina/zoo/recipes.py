@@ -1,0 +1,162 @@
+"""How each benchmark's policies are trained: appendix A of the paper, Stable-Baselines3's defaults where it is silent.
+
+Enters: a benchmark's name, and changes as `name=value`. Leaves: a `Recipe`: algorithm, settings, checkpoints, and
+the parameters of the environment.
+
+Aurora's minibatch is not in the paper; `docs/` says how it was chosen. A checkpoint's steps are rounded up to whole
+rollouts, as Stable-Baselines3 does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from karenina.errors import InputError
+from karenina.zoo.environments.simulator import Parameters, parameters
+from karenina.zoo.ppo import Settings
+
+__all__ = ["RECIPES", "Recipe", "SacSettings", "TrainingSettings", "assignments", "recipe"]
+
+
+class TrainingSettings(Protocol):
+    """The hyperparameters of an algorithm, as a frozen dataclass."""
+
+    @property
+    def samples(self) -> int: ...  # steps of a seed between two updates
+
+
+@dataclass(frozen=True)
+class SacSettings:
+    """Soft actor-critic with state-dependent exploration, as RL-Zoo trains MountainCarContinuous."""
+
+    gamma: float = 0.9999
+    batch: int = 512
+    buffer: int = 50_000
+    gradient_steps: int = 32
+    steps: int = 32  # of the environment between two updates
+    learning_rate: float = 3e-4
+    learning_starts: int = 0
+    tau: float = 0.01
+    entropy_coefficient: str | float = "auto"  # the paper is silent; RL-Zoo has 0.1
+    log_deviation: float = -3.6  # at the start
+    largest_mean: float = 5.0
+    hidden: tuple[int, int] = (64, 16)
+
+    @property
+    def samples(self) -> int:
+        return self.steps
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training but for its seed."""
+
+    benchmark: str
+    settings: Settings | SacSettings
+    checkpoints: int
+    checkpoint_steps: int
+    environment: Mapping[str, object] = field(default_factory=dict)  # what differs from the in-distribution preset
+
+    def __post_init__(self) -> None:
+        if self.checkpoints < 1 or self.checkpoint_steps < 1:
+            counts = f"{self.checkpoints} checkpoints of {self.checkpoint_steps} steps"
+            raise InputError(f"{self.benchmark}: a training has at least one checkpoint of one step, not {counts}")
+
+    @property
+    def algorithm(self) -> str:
+        return "PPO" if isinstance(self.settings, Settings) else "SAC"
+
+    @property
+    def iterations(self) -> int:
+        """Rollouts of a checkpoint."""
+        return -(-self.checkpoint_steps // self.settings.samples)
+
+    def parameters(self) -> Parameters:
+        """The environment to train in."""
+        return parameters(self.benchmark, "in-distribution", **self.environment)
+
+    def described(self) -> dict[str, Any]:
+        """Everything that decides what a seed learns, as JSON."""
+        environment = dataclasses.asdict(self.parameters())  # type: ignore[call-overload]
+        whole: dict[str, Any] = json.loads(
+            json.dumps(
+                {
+                    "benchmark": self.benchmark,
+                    "algorithm": self.algorithm,
+                    "hyperparameters": dataclasses.asdict(self.settings),
+                    "checkpoints": self.checkpoints,
+                    "checkpoint_steps": self.iterations * self.settings.samples,
+                    "environment": environment,
+                }
+            )
+        )
+        return whole
+
+
+_AURORA = Settings(
+    gamma=0.99,
+    steps=8192,
+    epochs=4,
+    learning_rate=1e-3,
+    value_coefficient=1.0,
+    entropy_coefficient=1e-2,
+    batch=64,
+)
+RECIPES = {
+    "cartpole": Recipe("cartpole", Settings(gamma=0.95, batch=128), 10, 50_000),
+    "mountaincar": Recipe("mountaincar", SacSettings(), 10, 5_000),
+    "aurora_short": Recipe("aurora_short", _AURORA, 6, 656_000),
+    "aurora_long": Recipe("aurora_long", _AURORA, 6, 656_000),
+}
+
+
+def recipe(
+    benchmark: str, hyperparameters: Mapping[str, object] | None = None, environment: Mapping[str, object] | None = None
+) -> Recipe:
+    """A benchmark's recipe with some hyperparameters (or the number and length of checkpoints) and parameters of
+    the environment changed."""
+    if benchmark not in RECIPES:
+        raise InputError(f"no recipe to train {benchmark!r}; there are {', '.join(RECIPES)}")
+    old = RECIPES[benchmark]
+    own = {"checkpoints", "checkpoint_steps"}
+    changes = dict(hyperparameters or {})
+    known = {f.name: getattr(old.settings, f.name) for f in dataclasses.fields(old.settings)}
+    known |= {name: getattr(old, name) for name in own}
+    for name, value in changes.items():
+        _check(benchmark, name, value, known)
+    inner = {name: _as_tuple(value) for name, value in changes.items() if name not in own}
+    outer: dict[str, Any] = {name: value for name, value in changes.items() if name in own}
+    outer["environment"] = {name: _as_tuple(value) for name, value in (environment or {}).items()}
+    made = dataclasses.replace(old, settings=dataclasses.replace(old.settings, **inner), **outer)  # type: ignore[arg-type]
+    made.parameters()  # refuses what the environment does not know
+    return made
+
+
+def _check(benchmark: str, name: str, value: object, known: Mapping[str, object]) -> None:
+    if name not in known:
+        raise InputError(f"{benchmark} has no hyperparameter {name!r}; it has {', '.join(known)}")
+    kinds = {"int": (int,), "float": (int, float), "str": (str, int, float), "tuple": (list, tuple)}
+    if isinstance(value, bool) or not isinstance(value, kinds[type(known[name]).__name__]):
+        raise InputError(f"{benchmark}: {name} is {known[name]!r} by default; {value!r} is not of that kind")
+
+
+def _as_tuple(value: object) -> object:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
+
+
+def assignments(texts: Sequence[str]) -> dict[str, object]:
+    """`name=value` texts as a dictionary; a value is JSON, or else the text itself."""
+    found: dict[str, object] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise InputError(f"{text!r} is not of the form name=value")
+        try:
+            found[name.strip()] = json.loads(value)
+        except ValueError:
+            found[name.strip()] = value.strip()
+    return found
