@@ -16,9 +16,19 @@ if TYPE_CHECKING:  # the command line starts without numpy and torch
     from karenina.domain import Array
     from karenina.network import Network
     from karenina.query import Answer
+    from karenina.selection import Selection
+    from karenina.store import Configuration
     from karenina.vnnlib import Verification
 
-__all__ = ["disagreement_json", "disagreement_text", "verification_json", "verification_text", "version"]
+__all__ = [
+    "as_json",
+    "disagreement_json",
+    "disagreement_text",
+    "selection_dictionary",
+    "verification_json",
+    "verification_text",
+    "version",
+]
 
 
 def version() -> str:
@@ -44,7 +54,7 @@ def verification_text(found: Verification) -> str:
 def verification_json(found: Verification, network: Network, settings: Mapping[str, object]) -> str:
     """One JSON object: the verdict, the counterexample, the answer behind it, and what was asked."""
     counterexample = {"witness": _list_or_none(found.witness), "outputs": _list_or_none(found.outputs)}
-    return _json({"verdict": str(found.verdict)} | counterexample | _cost(found.answer) | _asked([network], settings))
+    return as_json({"verdict": str(found.verdict)} | counterexample | _cost(found.answer) | _asked([network], settings))
 
 
 def disagreement_text(found: Disagreement, labels: Sequence[str], networks: Sequence[str]) -> str:
@@ -66,7 +76,15 @@ def disagreement_json(
     """One JSON object: the interval, the witness, both networks' outputs there, and what was asked."""
     outputs = None if found.outputs is None else [_list(output) for output in found.outputs]
     witness = {"witness": _list_or_none(found.witness), "outputs": outputs, "names": list(labels)}
-    return _json(_cost(found) | witness | _asked(networks, settings))
+    return as_json(_cost(found) | witness | _asked(networks, settings))
+
+
+def selection_dictionary(found: Selection, asked: Configuration, run: str) -> dict[str, object]:
+    """What a selection found, and what was asked; for JSON."""
+    models = [{"name": model.name, "path": model.path, "sha256": model.digest} for model in asked.models]
+    question = {"models": models, "domain": asked.domain_file, "conditions": list(asked.conditions)}
+    who = {"backend": asked.context.backend, **asked.options, "run": run, "version": version()}
+    return found.to_dict() | question | who
 
 
 def _cost(found: Answer | Disagreement) -> dict[str, object]:
@@ -104,7 +122,8 @@ def _list_or_none(array: Array | None) -> list[float] | None:
     return None if array is None else _list(array)
 
 
-def _json(result: Mapping[str, object]) -> str:
+def as_json(result: Mapping[str, object]) -> str:
+    """One JSON object, without NaN and Infinity."""
     return json.dumps(_finite(result), indent=2, allow_nan=False) + "\n"
 
 

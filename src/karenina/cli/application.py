@@ -1,7 +1,8 @@
 """The `karenina` command: its subcommands, and what their errors become.
 
-Enters: `sys.argv`. Leaves: results on stdout, messages on stderr, and an exit code: 0 done, 1 internal error,
-2 bad input or usage, 3 stopped before the tolerance was reached (or the specification decided), 130 interrupted.
+Enters: `sys.argv`. Leaves: results on stdout, messages on stderr, and an exit code: 0 done, 1 work had to
+stop (a full disk, lost workers; what is done is kept) or an internal error, 2 bad input or usage, 3 stopped before the
+tolerance was reached (or the specification decided, or a removal certified), 130 interrupted.
 
 What computes is imported inside the commands, so that `karenina --help` needs neither torch nor numpy.
 """
@@ -19,24 +20,28 @@ import typer
 from karenina import presentation
 from karenina.cli.pdt import pdt
 from karenina.cli.plugins import Commands
+from karenina.cli.resume import resume
+from karenina.cli.select import RayCommand, select
 from karenina.cli.terminal import message, write
 from karenina.cli.verify import verify
-from karenina.errors import InputError, KareninaError
+from karenina.errors import InputError, KareninaError, WorkStopped
 
 __all__ = ["app", "main", "run"]
 
 app = typer.Typer(
     name="karenina",
     cls=Commands,
-    help="How far can two networks ever disagree? Certified answers over whole input domains.",
-    epilog="Exit codes: 0 done, 1 internal error, 2 bad input or usage, 3 stopped before the answer was reached.",
+    help="Which networks generalise? Certified disagreement over whole input domains.",
+    epilog="Exit codes: 0 done, 1 work had to stop, 2 bad input or usage, 3 stopped before the answer was reached.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(verify)
+app.command(cls=RayCommand)(select)
+app.command(cls=RayCommand)(resume)
 app.command()(pdt)
+app.command()(verify)
 
 
 @app.callback(invoke_without_command=True)
@@ -49,14 +54,14 @@ def _karenina(
         write(f"karenina {presentation.version()}\n")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        raise InputError("no command given: say verify or pdt, or see karenina --help")
+        raise InputError("no command given: say select, pdt or verify, or see karenina --help")
 
 
 def _report(error: Exception) -> int:
     """Say what went wrong, in one line; the exit code."""
     if isinstance(error, KareninaError):
         message("error", "bold red", str(error))
-        return 2
+        return 1 if isinstance(error, WorkStopped) else 2
     usage = getattr(error, "format_message", None)  # the argument parser's, whose class every typer keeps elsewhere
     if usage is not None:
         message("error", "bold red", f"{usage()} (see karenina --help)")

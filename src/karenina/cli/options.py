@@ -1,22 +1,14 @@
 """Arguments and options, declared once. Enters: nothing. Leaves: annotations for the commands' parameters, and
-groups of options that several commands share.
-
-A group is a frozen dataclass. A command takes it as one parameter, and `expanded` shows its fields to typer:
-
-    @expanded
-    def pdt(first: FirstFile, *, comparison: Comparison, json: Json = False) -> None: ...
+groups of options that several commands share, as frozen dataclasses (`groups.expanded` shows them to typer).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
-import inspect
-import typing
-from collections.abc import Callable, Iterator
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,17 +17,25 @@ __all__ = [
     "Answering",
     "BackendName",
     "Comparison",
+    "Criterion",
     "Device",
+    "DeviceOption",
     "DistanceName",
     "FirstFile",
     "Json",
+    "ModelPaths",
     "NetworkFile",
+    "OutFolder",
+    "PairTolerance",
     "Reading",
+    "Removing",
+    "RunFolder",
+    "Running",
     "SecondFile",
+    "SkipUnreadable",
     "SpecificationFile",
     "Timeout",
     "Tolerances",
-    "expanded",
 ]
 
 
@@ -55,6 +55,14 @@ class BackendName(enum.StrEnum):
     MARABOU = "marabou"
     HIGHS = "highs"
     GUROBI = "gurobi"
+
+
+class Criterion(enum.StrEnum):
+    """The criteria of `karenina.selection`."""
+
+    PERCENTILE = "percentile"
+    MAX = "max"
+    COMBINED = "combined"
 
 
 class Device(enum.StrEnum):
@@ -77,6 +85,22 @@ NetworkFile = Annotated[Path, typer.Argument(metavar="NETWORK", help=_NETWORK_FI
 FirstFile = Annotated[Path, typer.Argument(metavar="A", help=_NETWORK_FILE, show_default=False)]
 SecondFile = Annotated[Path, typer.Argument(metavar="B", help="The other network.", show_default=False)]
 SpecificationFile = Annotated[Path, typer.Argument(metavar="SPEC", help="VNN-LIB 1, plain or .gz.", show_default=False)]
+ModelPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH", help="Model files, and folders of them (sorted by name).", show_default=False),
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="RUN",
+        help="The run's folder, new or old; if not given, one of its own under karenina-runs/.",
+    ),
+]
+SkipUnreadable = Annotated[
+    bool, typer.Option("--skip-unreadable", help="Leave out model files that cannot be read, instead of refusing.")
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", min=0, metavar="S", help="Seconds to search; what is known by then is the answer.")
 ]
@@ -89,10 +113,36 @@ _DISTANCE = typer.Option("--distance", help="How outputs are compared.")
 _CONDITION = typer.Option(
     "--condition", metavar="TEXT", help="For c-distance: a condition such as 'y0 >= 0'; repeatable."
 )
-_TOLERANCE = typer.Option("--tolerance", min=0, metavar="T", help="Stop when upper - lower <= T.")
+_TOLERANCE = typer.Option("--tolerance", min=0, metavar="T", help="A pair is known when upper - lower <= T.")
 _RELATIVE = typer.Option("--relative-tolerance", min=0, metavar="R", help="Or when upper - lower <= R * |lower|.")
 _BACKEND = typer.Option("--backend", help="Who answers the queries.")
 _DEVICE = typer.Option("--device", help="Where our own engine computes.")
+_CRITERION = typer.Option(
+    "--criterion", help="Remove the top percent, all above the largest gap, or whichever removes more."
+)
+_PERCENT = typer.Option("--percent", metavar="P", help="Of the models left, removed in an iteration by percentile.")
+_ITERATIONS = typer.Option(
+    "--iterations", min=0, metavar="N", help="At most; if not given, until a stop rule applies.", show_default=False
+)
+_SIMILAR = typer.Option("--similar", min=0, metavar="T", help="Stop when all scores are within T of each other.")
+_STOP_BELOW = typer.Option(
+    "--stop-below", min=0, metavar="S", help="Stop when no score is larger than S.", show_default=False
+)
+_PAIR_TIMEOUT = typer.Option(
+    "--timeout-per-pair", min=0, metavar="S", help="Seconds for a measurement; decisions may then stay uncertified."
+)
+_EXACT = typer.Option("--exact", help="Measure all pairs to the tolerance, also those that cannot change the result.")
+_JOBS = typer.Option("--jobs", min=0, metavar="N", help="Processes to measure with; 0 is one for every core.")
+_RAY = typer.Option(
+    "--ray",
+    metavar="[ADDRESS]",
+    help="Measure on a Ray cluster: host:port, ray://host:port or auto; without an address, one started here.",
+    show_default=False,
+)
+_RAY_GPUS = typer.Option(
+    "--ray-gpus", min=0, metavar="F", help="With --ray: the share of a GPU for a batch of pairs; 0 uses none."
+)
+_NO_CACHE = typer.Option("--no-cache", help="Neither use nor keep results of other runs.")
 _ACTION = typer.Option("--action", help="For a policy: its raw outputs, or the action executed (squashed, rescaled).")
 _NORMALISATION = typer.Option(
     "--normalisation",
@@ -104,6 +154,10 @@ _ACTIVATION = typer.Option(
     metavar="NAME",
     help="For a state dict, which does not hold it: relu, tanh, ... (relu if not given).",
 )
+
+
+PairTolerance = Annotated[float, _TOLERANCE]
+DeviceOption = Annotated[Device, _DEVICE]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,8 +173,31 @@ class Comparison:
 class Tolerances:
     """How narrow an interval must be."""
 
-    tolerance: Annotated[float, _TOLERANCE] = 1e-3
+    tolerance: PairTolerance = 1e-3
     relative_tolerance: Annotated[float, _RELATIVE] = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Removing:
+    """Which models are removed, and until when."""
+
+    criterion: Annotated[Criterion, _CRITERION] = Criterion.PERCENTILE
+    percent: Annotated[float, _PERCENT] = 25.0
+    iterations: Annotated[int | None, _ITERATIONS] = None
+    similar: Annotated[float, _SIMILAR] = 0.0
+    stop_below: Annotated[float | None, _STOP_BELOW] = None
+    timeout_per_pair: Annotated[float, _PAIR_TIMEOUT] = math.inf
+    exact: Annotated[bool, _EXACT] = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """Who measures: nothing here changes the result."""
+
+    jobs: Annotated[int, _JOBS] = 1
+    ray: Annotated[str | None, _RAY] = None
+    ray_gpus: Annotated[float, _RAY_GPUS] = 0.25
+    no_cache: Annotated[bool, _NO_CACHE] = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +205,7 @@ class Answering:
     """Who computes, and where."""
 
     backend: Annotated[BackendName, _BACKEND] = BackendName.KARENINA
-    device: Annotated[Device, _DEVICE] = Device.AUTO
+    device: DeviceOption = Device.AUTO
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,33 +215,3 @@ class Reading:
     action: Annotated[Action, _ACTION] = Action.RAW
     normalisation: Annotated[list[Path] | None, _NORMALISATION] = None
     activation: Annotated[str | None, _ACTIVATION] = None
-
-
-def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each parameter that is a group of options replaced by the group's fields."""
-    hints = typing.get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
-    fields = {name: list(_fields(group)) for name, group in groups.items()}
-
-    @functools.wraps(command)
-    def flat(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields[name]})  # type: ignore[operator]
-        command(**given)
-
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        keyword = parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        parameters += fields.get(name, [keyword])
-    del flat.__wrapped__
-    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return flat
-
-
-def _fields(group: Any) -> Iterator[inspect.Parameter]:
-    hints = typing.get_type_hints(group, include_extras=True)
-    for field in dataclasses.fields(group):
-        default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
-        kind = inspect.Parameter.KEYWORD_ONLY
-        yield inspect.Parameter(field.name, kind, default=default, annotation=hints[field.name])

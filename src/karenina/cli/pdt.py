@@ -7,6 +7,7 @@ import math
 import typer
 
 from karenina import presentation
+from karenina.cli.groups import expanded
 from karenina.cli.models import load_all
 from karenina.cli.options import (
     Answering,
@@ -17,7 +18,6 @@ from karenina.cli.options import (
     SecondFile,
     Timeout,
     Tolerances,
-    expanded,
 )
 from karenina.cli.terminal import notes, working, write
 

@@ -7,8 +7,9 @@ import math
 import typer
 
 from karenina import presentation
+from karenina.cli.groups import expanded
 from karenina.cli.models import load_all
-from karenina.cli.options import Answering, Json, NetworkFile, Reading, SpecificationFile, Timeout, expanded
+from karenina.cli.options import Answering, Json, NetworkFile, Reading, SpecificationFile, Timeout
 from karenina.cli.terminal import notes, working, write
 
 __all__ = ["verify"]

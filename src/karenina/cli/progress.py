@@ -1,0 +1,73 @@
+"""How far a selection has come. Enters: its reports. Leaves: a live line on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from karenina.selection import Progress
+
+__all__ = ["described", "showing"]
+
+_QUIET_SECONDS = 10.0
+
+
+@contextmanager
+def showing() -> Iterator[Callable[[Progress], None]]:
+    """What to tell of the progress; on stderr."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        yield _Live(bar)
+
+
+def described(progress: Progress) -> str:
+    """Where the selection stands, in words."""
+    known = f"{progress.exact_pairs} of {progress.pairs} pairs known to the tolerance"
+    return f"iteration {progress.iteration}, {progress.models} models left: {progress.doing}; {known}"
+
+
+class _Live:
+    """A bar for the measurements of the current round."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._task = bar.add_task("starting", total=None)
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.done == 0:
+            self._bar.reset(self._task, total=progress.planned)
+        self._bar.update(self._task, description=described(progress), completed=progress.done, total=progress.planned)
+
+
+class _Lines:
+    """A line when a round starts, and every few seconds."""
+
+    def __init__(self) -> None:
+        self._started = self._told = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.done == 0:
+            self._started = now
+        elif now - self._told < _QUIET_SECONDS:
+            return
+        self._told = now
+        print(f"{described(progress)}; {self._round(progress, now)}", file=sys.stderr, flush=True)
+
+    def _round(self, progress: Progress, now: float) -> str:
+        measured = f"{progress.done} of {progress.planned} measurements"
+        if not progress.done:
+            return measured
+        left = (now - self._started) * (progress.planned - progress.done) / progress.done
+        return f"{measured}, about {left:.0f} s left of this round"

@@ -1,0 +1,72 @@
+"""A worker process. Enters: `Work`, then tasks, over a connection. Leaves: each task's answer, the moment it is there.
+
+It ends when the connection does, also in the middle of a measurement: nobody would read the answer.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import sys
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
+
+from karenina.disagreement import Disagreement, Measure, PairTask
+from karenina.errors import InputError, KareninaError
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Serve the connection whose file descriptor is the last argument."""
+    import torch
+
+    torch.set_num_threads(1)  # the processes share the machine: threads would fight
+    connection = Connection(int(sys.argv[-1]))
+    tasks: queue.SimpleQueue[PairTask] = queue.SimpleQueue()
+    try:
+        measure = pickle.loads(connection.recv_bytes()).here()
+        _send(connection, None)  # ready
+    except EOFError:
+        return
+    except Exception as error:
+        _send(connection, _portable(error))
+        return
+    threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
+    while True:
+        _send(connection, _answer(measure, tasks.get()))
+
+
+def _listen(connection: Connection, tasks: queue.SimpleQueue[PairTask]) -> None:
+    try:
+        while True:
+            tasks.put(pickle.loads(connection.recv_bytes()))
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _answer(measure: Measure, task: PairTask) -> Disagreement | Exception:
+    try:
+        ((_, found),) = measure([task])
+        return found
+    except Exception as error:
+        return _portable(error)
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one of its kind that can be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        told = InputError if isinstance(error, KareninaError) else RuntimeError
+        return told(str(error) if told is InputError else f"{type(error).__name__}: {error}")
+    return error
+
+
+def _send(connection: Connection, message: Any) -> None:
+    try:
+        connection.send_bytes(pickle.dumps(message))
+    except OSError:  # the other end is gone
+        os._exit(0)

@@ -1,0 +1,36 @@
+"""A run on disk, so that nothing measured is ever lost: append-only, resumable, reusable across runs.
+
+Enters: answers about pairs, as they arrive. Leaves: the same answers, when the same question is asked again.
+
+    identity   what an answer depends on, as a key
+    records    one answer as one line of text with a checksum
+    journal    a file of such lines that only grows
+    run        the folder of a run: its configuration, its journal, its result, its lock (`configuration`, `lock`)
+    cache      journals shared by all runs of a user
+    recorded   a `Measure` that looks first and measures what is missing
+"""
+
+from karenina.store.cache import Cache, cache_folder
+from karenina.store.configuration import Configuration, Model
+from karenina.store.identity import Context, canonical_order, domain_hash
+from karenina.store.journal import Journal
+from karenina.store.recorded import recorded, reordered
+from karenina.store.records import Record
+from karenina.store.run import Run, open_run, read_configuration
+
+__all__ = [
+    "Cache",
+    "Configuration",
+    "Context",
+    "Journal",
+    "Model",
+    "Record",
+    "Run",
+    "cache_folder",
+    "canonical_order",
+    "domain_hash",
+    "open_run",
+    "read_configuration",
+    "recorded",
+    "reordered",
+]

@@ -1,0 +1,130 @@
+"""One answer about a pair as one line of JSON. Enters: a `Record`. Leaves: bytes, and from them the same record.
+
+A line begins with the key of its question and ends with a checksum of the rest, both at fixed places: a file is
+indexed and checked without parsing it. Numbers are written so that they read back exactly; infinities are the
+strings "Infinity" and "-Infinity", as JSON has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from karenina.disagreement import Disagreement
+from karenina.query import Goal, Status
+from karenina.store.identity import SHORT, Context, short
+
+__all__ = ["Record", "key_of_line"]
+
+Array = npt.NDArray[np.float64]
+
+_START = b'{"key":"'
+_CHECK = b',"checksum":"'
+_DIGITS = 16  # of the checksum
+_END = b'"}\n'
+_TAIL = len(_CHECK) + _DIGITS + len(_END)
+_PASSING = (Status.TIME_LIMIT, Status.FAILED)  # another attempt may end otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """How far two networks disagree, and which question that answers."""
+
+    context: Context
+    first: str  # digest
+    second: str  # digest
+    goal: Goal
+    found: Disagreement
+
+    @property
+    def key(self) -> str:
+        return self.context.key(self.first, self.second, self.goal)
+
+    @property
+    def lasting(self) -> bool:
+        """Whether measuring again would give the same."""
+        return self.found.status not in _PASSING
+
+    def answers(self, goal: Goal) -> bool:
+        """Whether it answers the question for a goal that differs in the time limit at most."""
+        if self.found.status is Status.FAILED:
+            return False
+        return self.lasting or goal.time_limit <= self.goal.time_limit
+
+    def line(self) -> bytes:
+        """The record as bytes, with a newline at the end."""
+        body = json.dumps(self._fields(), separators=(",", ":"), allow_nan=False).encode()
+        return body[:-1] + _CHECK + _checksum(body[:-1]) + _END
+
+    def _fields(self) -> dict[str, object]:
+        goal, found = self.goal, self.found
+        return {
+            "key": self.key,
+            "first": short(self.first),
+            "second": short(self.second),
+            "domain": self.context.domain,
+            "distance": self.context.distance,
+            "backend": self.context.backend,
+            "version": self.context.version,
+            "goal": {name: None if value is None else _written(value) for name, value in asdict(goal).items()},
+            "lower": _written(found.lower),
+            "upper": _written(found.upper),
+            "status": found.status.name,
+            "witness": _row(found.witness),
+            "outputs": None if found.outputs is None else [_row(output) for output in found.outputs],
+            "boxes": found.boxes,
+            "seconds": found.seconds,
+            "note": found.note,
+        }
+
+    @classmethod
+    def read(cls, line: bytes) -> Record:
+        """The record of a line that `key_of_line` accepted."""
+        fields = json.loads(line)
+        context = Context(*(fields[name] for name in ("domain", "distance", "backend", "version")))
+        asked: dict[str, Any] = {n: None if value is None else float(value) for n, value in fields["goal"].items()}
+        outputs = fields["outputs"]
+        found = Disagreement(
+            float(fields["lower"]),
+            float(fields["upper"]),
+            Status[fields["status"]],
+            None if fields["witness"] is None else _array(fields["witness"]),
+            None if outputs is None else (_array(outputs[0]), _array(outputs[1])),
+            fields["boxes"],
+            fields["seconds"],
+            fields["note"],
+        )
+        return cls(context, fields["first"], fields["second"], Goal(**asked), found)
+
+
+def key_of_line(line: bytes) -> str | None:
+    """The key of a whole and undamaged line, newline included; None for any other."""
+    if not (line.startswith(_START) and line.endswith(_END)) or line[-_TAIL : len(_CHECK) - _TAIL] != _CHECK:
+        return None
+    if line[-len(_END) - _DIGITS : -len(_END)] != _checksum(line[:-_TAIL]):
+        return None
+    return line[len(_START) : len(_START) + SHORT].decode("ascii")
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_DIGITS // 2).hexdigest().encode()
+
+
+def _written(number: float) -> float | str:
+    if math.isfinite(number):
+        return float(number)
+    return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(number, "NaN")
+
+
+def _row(array: Array | None) -> list[float | str] | None:
+    return None if array is None else [_written(value) for value in array.tolist()]
+
+
+def _array(row: list[float | str]) -> Array:
+    return np.array([float(value) for value in row], dtype=np.float64)
