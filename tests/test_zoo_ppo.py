@@ -63,7 +63,7 @@ class DriftEnvironments(VecEnv):  # type: ignore[misc]
         self.episodes = episodes
 
     def reset(self) -> Any:
-        return self.episodes.observations
+        return self.episodes.observations.astype(np.float32)
 
     def step_async(self, actions: Any) -> None:
         self.actions = actions

@@ -185,30 +185,49 @@ def _output(networks: Compiled, k: int, x: Floats, h: Floats, g: Floats) -> floa
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _act(
-    networks: Compiled, log_deviations: Floats, x: Floats, noise: Floats, t: int, action: Any, density: Any, value: Any
-) -> None:
-    """A step of all episodes: sampled actions, their log densities, the critics' values, into column t."""
-    seeds = len(log_deviations)
-    share = len(x) // seeds
+    networks: Compiled, log_deviations: Floats, noise: Floats, x: Any, t: int, low: float, high: float, into: Any
+) -> Any:
+    """A step of all episodes into column t: observations, sampled actions, log densities, the critics' values.
+
+    The result is what the simulator executes: actions clipped to their bounds, (slots, 1).
+    """
+    observations, actions, densities, values = into
+    seeds, slots = len(log_deviations), len(x)
     h = np.empty(networks[0].shape[2], np.float32)
     g = np.empty(networks[2].shape[2], np.float32)
-    for k in range(len(x)):
-        s = k // share
+    executed = np.empty((slots, 1))
+    for k in range(slots):
+        s = k // (slots // seeds)
+        observed = observations[k, t]
+        observed[:] = x[k]
         draw = np.float64(noise[k, t])
-        mean = _output(networks, s, x[k], h, g)
-        action[k, t] = mean + math.exp(log_deviations[s]) * draw
-        density[k, t] = -0.5 * draw * draw - log_deviations[s] - 0.5 * math.log(2 * math.pi)
-        value[k, t] = _output(networks, seeds + s, x[k], h, g)
+        actions[k, t] = _output(networks, s, observed, h, g) + math.exp(log_deviations[s]) * draw
+        densities[k, t] = -0.5 * draw * draw - log_deviations[s] - 0.5 * math.log(2 * math.pi)
+        values[k, t] = _output(networks, seeds + s, observed, h, g)
+        executed[k, 0] = min(max(np.float64(actions[k, t]), low), high)
+    return executed
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _values(networks: Compiled, seeds: int, x: Floats, where: Any, values: Floats) -> None:
+def _book(earned: Any, terminated: Any, truncated: Any, t: int, rewards: Any, starts: Any, returns: Any) -> bool:
+    """Book a step's rewards and ends; whether any episode is over."""
+    over = False
+    for k in range(len(earned)):
+        rewards[k, t] = earned[k]
+        returns[k] += earned[k]
+        starts[k, t + 1] = terminated[k] or truncated[k]
+        over = over or starts[k, t + 1]
+    return over
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _values(networks: Compiled, seeds: int, x: Any, where: Any, values: Floats) -> None:
     """The critics' values of the observations that `where` marks."""
     h = np.empty(networks[0].shape[2], np.float32)
     g = np.empty(networks[2].shape[2], np.float32)
     for k in range(len(x)):
         if where[k]:
-            values[k] = _output(networks, seeds + k // (len(x) // seeds), x[k], h, g)
+            values[k] = _output(networks, seeds + k // (len(x) // seeds), x[k].astype(np.float32), h, g)
 
 
 @dataclass
@@ -241,7 +260,7 @@ class Episodes:
         slots = [np.random.SeedSequence((seed, part, e)) for seed in seeds for e in range(share)]
         self.bases = np.array([slot.generate_state(1, np.uint64)[0] for slot in slots])  # (slots,)
         self.numbers = np.zeros(simulator.count, np.uint64)
-        self.observations = simulator.reset(self._scenarios()).astype(np.float32)
+        self.observations = simulator.reset(self._scenarios())  # (slots, inputs), float64
         self.returns = np.zeros(simulator.count)
         self.average = np.full(simulator.count, np.nan)  # exponentially weighted, of finished episodes
 
@@ -265,26 +284,20 @@ def collect(learners: Learners, settings: Settings, episodes: Episodes, noise: F
     An episode cut by its time limit is worth what the critic says it would still have earned.
     """
     networks, log_deviations = learners.compiled(), learners.log_deviations()
-    simulator, seeds, x = episodes.simulator, len(learners.seeds), episodes.observations
+    simulator, seeds = episodes.simulator, len(learners.seeds)
+    low, high, x = float(simulator.action_low), float(simulator.action_high), episodes.observations
+    columns = (into.observations, into.actions, into.densities, into.values)
     rest = np.zeros(simulator.count, np.float32)  # (slots,): values of cut episodes
     into.starts[:, 0] = into.starts[:, -1]
     for t in range(settings.steps):
-        into.observations[:, t] = x
-        _act(networks, log_deviations, x, noise, t, into.actions, into.densities, into.values)
-        executed = into.actions[:, t].clip(simulator.action_low, simulator.action_high)
-        step = simulator.step(executed[:, None].astype(np.float64))
-        done = step.terminated | step.truncated
-        into.rewards[:, t] = step.rewards
-        into.starts[:, t + 1] = done
-        episodes.returns += step.rewards
-        fresh = step.observations
-        if done.any():
+        step = simulator.step(_act(networks, log_deviations, noise, x, t, low, high, columns))
+        x = step.observations
+        if _book(step.rewards, step.terminated, step.truncated, t, into.rewards, into.starts, episodes.returns):
             cut = step.truncated & ~step.terminated
             if cut.any():
-                _values(networks, seeds, fresh.astype(np.float32), cut, rest)
+                _values(networks, seeds, x, cut, rest)
                 into.rewards[cut, t] += np.float32(settings.gamma) * rest[cut]
-            fresh = episodes.restart(done)
-        x = fresh.astype(np.float32)
+            x = episodes.restart(into.starts[:, t + 1])
     episodes.observations = x
     _values(networks, seeds, x, np.ones(len(x), np.bool_), into.last_values)
 
