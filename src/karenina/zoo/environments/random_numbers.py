@@ -1,19 +1,17 @@
 """Random numbers that are functions of a seed and a counter: no state, so no order of events can change them.
 
-Enters: an episode's seed. Leaves: a key, and from the key and a counter uniform and normal numbers, compiled.
+Enters: an episode's seed. Leaves: a key, and from the key and a counter uniform numbers, compiled.
 The generator is splitmix64: its output function applied to key + counter * odd constant.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from karenina.zoo.environments.compiling import compiled, inlined
 from karenina.zoo.environments.simulator import Seeds
 
-__all__ = ["episode_seeds", "key_of", "mix", "normal", "unit"]
+__all__ = ["episode_seeds", "key_of", "mix", "unit"]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # splitmix64's increment: 2^64 divided by the golden ratio
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -39,13 +37,6 @@ def key_of(seed: np.uint64, stream: int) -> np.uint64:
 def unit(key: np.uint64, counter: int) -> float:
     """The counter-th number of a stream, uniform in [0, 1)."""
     return float(mix(key + np.uint64(counter) * _STEP) >> _S11) * 2.0**-53
-
-
-@inlined
-def normal(key: np.uint64, counter: int) -> float:
-    """A standard normal number from the numbers 2 counter and 2 counter + 1 of a stream."""
-    radius = math.sqrt(-2.0 * math.log(1.0 - unit(key, 2 * counter)))
-    return radius * math.cos(2.0 * math.pi * unit(key, 2 * counter + 1))
 
 
 @compiled
