@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from karenina.zoo.environments.simulator import Simulator, Step, simulator
+    from karenina.zoo.population import Population, load, shipped
 
 _HOME = {
     "environments.simulator": ("Simulator", "Step", "simulator"),
+    "population": ("Population", "load", "shipped"),
 }
 _MODULE = {name: f"karenina.zoo.{module}" for module, names in _HOME.items() for name in names}
 
-__all__ = ["Simulator", "Step", "simulator"]
+__all__ = ["Population", "Simulator", "Step", "load", "shipped", "simulator"]
 
 
 def __getattr__(name: str) -> object:
