@@ -158,7 +158,7 @@ def _percentile(standing: Standing, settings: SelectionSettings) -> Decision:
 
 
 def _largest_gap(standing: Standing, rival_from: int = 1) -> Decision:
-    """Remove all above the largest gap that leaves two at least; its rivals are the gaps after `rival_from` or later."""
+    """Remove all above the largest gap that leaves two at least; its rivals are the gaps from `rival_from` on."""
     order, scale = standing.order, standing.models - 1
     score = standing.score[order]
     gaps = (score[:-1] - score[1:])[: standing.models - 2]  # after place 1, 2, ...

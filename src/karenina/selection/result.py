@@ -47,7 +47,7 @@ class Iteration:
 
     number: int  # from 1
     scores: Mapping[str, Interval]  # in the order of the networks
-    removed: tuple[Removal, ...]  # the highest score first
+    removed: tuple[Removal, ...]  # in the order of the networks
     survived: tuple[str, ...]
     certainty: Certainty
     numbers: Mapping[str, float] = field(default_factory=dict)  # of the criterion, such as the gap
@@ -112,7 +112,7 @@ class Selection:
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """All models that were removed, in the order of their removal."""
+        """All models that were removed, iteration by iteration."""
         return tuple(removal.name for iteration in self.iterations for removal in iteration.removed)
 
     def to_dict(self) -> dict[str, object]:

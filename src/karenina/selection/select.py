@@ -121,7 +121,8 @@ class _Selecting:
             race.iteration -= 1
             return Stop(decision.reason, verdict.certainty, self._pairs(verdict))
         self.before = race.members
-        removed = standing.members[standing.order[: decision.count]].tolist()
+        # In the order of the list: their order by score may not be known, and is not needed.
+        removed = np.sort(standing.members[standing.order[: decision.count]]).tolist()
         race.members = [member for member in race.members if member not in set(removed)]
         self.iterations.append(self._iteration(decision, verdict, removed))
         return None
