@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 pytest.importorskip("gymnasium")
 pytest.importorskip("numba")
@@ -81,6 +82,51 @@ def test_an_interrupted_training_goes_on_to_the_same_policies(tmp_path: Path) ->
     before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
     train_population(TINY, seeds, tmp_path / "parts", resume=True, progress=silent)
     assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")} == before  # all were finished
+
+
+SMALL_SAC = recipe(
+    "mountaincar",
+    {"checkpoints": 2, "checkpoint_steps": 60, "batch": 16, "gradient_steps": 4, "buffer": 100},
+    {"episode_steps": 25, "penalty": "clipped"},
+)
+
+
+@pytest.mark.parametrize(("training", "trainer"), [(SMALL_SAC, "population"), (TINY, "sb3")])
+def test_stable_baselines_is_resumed_too(training: Recipe, trainer: str, tmp_path: Path) -> None:
+    """SAC is Stable-Baselines3's whatever the trainer; its replay buffer is full before the end here."""
+    pytest.importorskip("stable_baselines3")
+    whole = train_population(training, (7,), tmp_path / "whole", trainer=trainer, progress=silent)
+
+    def stop(line: str) -> None:
+        if "checkpoint 1/" in line:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_population(training, (7,), tmp_path / "parts", trainer=trainer, progress=stop)
+    parts = train_population(training, (7,), tmp_path / "parts", trainer=trainer, progress=silent, resume=True)
+    assert digests(parts, (7,)) == digests(whole, (7,))
+    stories = [json.loads(folder.provenance(7).read_text()) for folder in (whole, parts)]
+    assert stories[0]["curve"] == stories[1]["curve"]
+    assert stories[0]["training"]["trainer"] == "sb3"
+    assert ("tanh" in stories[0]["action"]) == (training is SMALL_SAC)
+
+
+@pytest.mark.parametrize("training", [SMALL_SAC, TINY])
+def test_exported_actors_act_as_their_models_do(training: Recipe) -> None:
+    baselines = pytest.importorskip("karenina.zoo.stable_baselines")
+    model = baselines.model_for(training, 3)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape, generator=torch.manual_seed(0))
+    network = baselines.actor_of(model, 3)
+    x = np.random.default_rng(0).normal(size=(200, network.input_size)).astype(np.float32)
+    action, _ = model.predict(x, deterministic=True)
+    y = network(x)
+    if training is SMALL_SAC:
+        assert network.piecewise_linear
+        assert {-5.0, 5.0} & set(np.round(y.ravel(), 12))  # the clip is at work
+        y = 2 * np.tanh(y)
+    np.testing.assert_allclose(np.clip(y, model.action_space.low, model.action_space.high), action, atol=1e-5)
 
 
 def test_what_is_there_already_is_not_overwritten(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from karenina import __version__
+import karenina
 from karenina.errors import InputError
 from karenina.network import Network
 
@@ -165,7 +165,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     """Versions of what computes; a library that is not installed is left out."""
-    found = {"karenina": __version__, "python": platform.python_version()}
+    found = {"karenina": karenina.__version__, "python": platform.python_version()}
     for library in _LIBRARIES:
         try:
             found[library] = version(library)
