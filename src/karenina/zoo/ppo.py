@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from karenina.errors import InputError
+from karenina.zoo.environments.compiling import compiled
 
 if TYPE_CHECKING:
     from karenina.zoo.environments.simulator import Simulator
@@ -163,7 +163,7 @@ class Learners:
 # ---- rollout -------------------------------------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _output(networks: Compiled, k: int, x: Floats, h: Floats, g: Floats) -> float:
     """The output of network k for the input x; h and g are scratch for its hidden layers."""
     first, first_bias, second, second_bias, last, last_bias = networks
@@ -183,7 +183,7 @@ def _output(networks: Compiled, k: int, x: Floats, h: Floats, g: Floats) -> floa
     return y  # type: ignore[no-any-return]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _act(
     networks: Compiled, log_deviations: Floats, noise: Floats, x: Any, t: int, low: float, high: float, into: Any
 ) -> Any:
@@ -208,7 +208,7 @@ def _act(
     return executed
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _book(earned: Any, terminated: Any, truncated: Any, t: int, rewards: Any, starts: Any, returns: Any) -> bool:
     """Book a step's rewards and ends; whether any episode is over."""
     over = False
@@ -220,7 +220,7 @@ def _book(earned: Any, terminated: Any, truncated: Any, t: int, rewards: Any, st
     return over
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _values(networks: Compiled, seeds: int, x: Any, where: Any, values: Floats) -> None:
     """The critics' values of the observations that `where` marks."""
     h = np.empty(networks[0].shape[2], np.float32)
@@ -305,7 +305,7 @@ def collect(learners: Learners, settings: Settings, episodes: Episodes, noise: F
 # ---- advantages ----------------------------------------------------------------------------------------------------
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@compiled
 def _advantages(rewards: Any, values: Any, starts: Any, last: Any, gamma: float, decay: float, result: Any) -> None:
     slots, steps = rewards.shape
     for k in range(slots):

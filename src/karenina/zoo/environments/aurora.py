@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced
 __all__ = ["FEATURES", "PRESETS", "Aurora", "Parameters"]
 
 Range = tuple[float, float]
+Ends = tuple[Flags, Flags, npt.NDArray[np.int64]]  # terminated, truncated, steps of every episode
 FEATURES = ("latency gradient", "latency ratio", "sending ratio")
 _RANGES = ("bandwidth", "latency", "queue_exponent", "loss", "rate_ratio")
 _NO_CONGESTION = (0.0, 1.0, 1.0)  # the features of an interval of which nothing is known
@@ -136,11 +138,56 @@ def _begin(
         flight.sent[k] = flight.head[k] = flight.tail[k] = 0
 
 
+class _Terms(NamedTuple):
+    """What the compiled step needs of the parameters."""
+
+    action_low: float
+    action_high: float
+    rate_step: float
+    rate_floor: float
+    rate_cap: float
+    throughput_weight: float
+    latency_weight: float
+    loss_weight: float
+    episode_steps: int
+
+
 @compiled
-def _features(active: Flags, seen: Interval, smallest: Array, durations: Array, observations: Array) -> None:
-    """Append each interval's features to its episode's history, and set how long the next interval is."""
+def _steer(actions: Array, terms: _Terms, ends: Ends, old: Array, active: Flags, rates: Array) -> None:
+    """Who is still on the way, and the new rates: a positive action multiplies the rate, a negative one divides it."""
+    terminated, truncated, _ = ends
+    for k in range(len(actions)):
+        active[k] = not (terminated[k] or truncated[k])
+        delta = terms.rate_step * min(max(actions[k, 0], terms.action_low), terms.action_high)
+        rate = old[k] * (1 + delta) if delta >= 0 else old[k] / (1 - delta)
+        rates[k] = min(max(rate, terms.rate_floor), terms.rate_cap)
+
+
+@inlined
+def _reward(k: int, seen: Interval, terms: _Terms) -> float:
+    acked, lost = seen.acked[k], seen.lost[k]
+    loss = lost / (acked + lost) if acked + lost > 0 else 0.0
+    throughput = (acked - 1) / seen.duration[k]
+    delay = terms.latency_weight * seen.average[k]
+    return float(terms.throughput_weight * throughput - delay - terms.loss_weight * loss)
+
+
+@compiled
+def _observe(
+    active: Flags,
+    seen: Interval,
+    terms: _Terms,
+    smallest: Array,
+    durations: Array,
+    observations: Array,
+    rewards: Array,
+    ends: Ends,
+) -> None:
+    """Append each interval's features to its episode's history, reward it, and say how long the next one is."""
     size = observations.shape[1]
+    _, truncated, steps = ends
     for k in range(len(active)):
+        rewards[k] = 0.0
         if not active[k]:
             continue
         for i in range(size - 3):
@@ -155,6 +202,9 @@ def _features(active: Flags, seen: Interval, smallest: Array, durations: Array, 
         observations[k, size - 3] = seen.increase[k] / seen.duration[k]
         observations[k, size - 2] = ratio
         observations[k, size - 1] = send / receive if receive > 0.0 and send < 1000.0 * receive else 1.0
+        rewards[k] = _reward(k, seen, terms)
+        steps[k] += 1
+        truncated[k] = steps[k] >= terms.episode_steps
 
 
 def _nothing(count: int) -> tuple[Links, Flight, Interval]:
@@ -179,11 +229,16 @@ class Aurora(Episodes):
     def __init__(self, parameters: Parameters, count: int) -> None:
         super().__init__(count, 3 * parameters.history, 1, parameters.episode_steps)
         self.parameters = parameters
-        self.action_low, self.action_high = -parameters.action_bound, parameters.action_bound
+        self.action_high = float(parameters.action_bound)
+        self.action_low = -self.action_high
         self._ranges = np.array([getattr(parameters, name) for name in _RANGES])  # (5, low and high)
         self._links, self._flight, self._seen = _nothing(count)
         self._smallest = np.full(count, np.inf)  # the smallest average round-trip time of any interval so far
         self._durations = np.zeros(count)  # of the next interval
+        self._active = np.zeros(count, np.bool_)
+        self._rates = np.zeros(count)  # of the coming interval
+        own = {name: float(getattr(parameters, name)) for name in _Terms._fields[2:-1]}
+        self._terms = _Terms(self.action_low, self.action_high, **own, episode_steps=int(parameters.episode_steps))
         self.reset(np.arange(count, dtype=np.uint64))
 
     @property
@@ -218,28 +273,12 @@ class Aurora(Episodes):
         self._durations[where] = 3.0 * self._links.latency[where]
         self._observations[where] = np.tile(_NO_CONGESTION, self.parameters.history)
 
-    def _new_rates(self, actions: Array) -> Array:
-        """A positive action multiplies the rate, a negative one divides it."""
-        own = self.parameters
-        delta = own.rate_step * np.clip(actions[:, 0], self.action_low, self.action_high)
-        changed = np.where(delta >= 0, self._flight.rate * (1 + np.abs(delta)), self._flight.rate / (1 + np.abs(delta)))
-        return np.asarray(np.clip(changed, own.rate_floor, own.rate_cap))
-
     def _advance(self, actions: Array) -> None:
-        active = ~(self._terminated | self._truncated)
-        rates, seen = self._new_rates(actions), self._seen
+        ends = (self._terminated, self._truncated, self._steps)
+        active, rates, seen = self._active, self._rates, self._seen
+        _steer(actions, self._terms, ends, self._flight.rate, active, rates)
         first = 0
         while (first := run(first, active, rates, self._durations, self._links, self._flight, seen)) < self.count:
             self._flight = grown(self._flight)
-        _features(active, seen, self._smallest, self._durations, self._observations)
-        self._rewards[:] = np.where(active, self._weighed(seen), 0.0)
-        self._steps[active] += 1
-        self._truncated |= active & (self._steps >= self.parameters.episode_steps)
-
-    def _weighed(self, seen: Interval) -> Array:
-        own = self.parameters
-        reports = seen.acked + seen.lost
-        loss = np.divide(seen.lost, reports, out=np.zeros(self.count), where=reports > 0)
-        throughput = (seen.acked - 1) / seen.duration
-        delay = own.latency_weight * seen.average
-        return np.asarray(own.throughput_weight * throughput - delay - own.loss_weight * loss)
+        history = (self._smallest, self._durations, self._observations)
+        _observe(active, seen, self._terms, *history, self._rewards, ends)
