@@ -101,7 +101,7 @@ def _check(folder: TrainingFolder, seeds: Sequence[int], jobs: int, resume: bool
 
 
 def _device(name: str) -> str:
-    """`auto` is the CPU, where the episodes are simulated too: with a job for every core it is no slower."""
+    """`auto` is the CPU, where the episodes are simulated in any case."""
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("no CUDA device is available: use the device cpu")
     return "cpu" if name == "auto" else name
