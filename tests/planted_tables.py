@@ -67,9 +67,11 @@ class Planted:
         if (i, j) in self.slow:
             lower, upper = self.slow[i, j]
             return Disagreement(lower, upper, Status.TIME_LIMIT, None, None, 1, 0.5)
-        rng = random.Random(repr((self.seed, i, j, task.goal.tolerance)))
-        width = 0.0 if self.exact else min(self.loose, task.goal.tolerance) * rng.random()
+        rng = random.Random(repr((self.seed, i, j, task.goal.tolerance, task.goal.relative_tolerance)))
         true = self.table[i][j]
+        # a relative tolerance counts from the lower end, which may lie as far below the true value
+        most = max(task.goal.tolerance, true * task.goal.relative_tolerance / (1 + task.goal.relative_tolerance))
+        width = 0.0 if self.exact else min(self.loose, most) * rng.random()
         lower = max(0.0, true - width * rng.choice([0.0, 0.0, rng.random(), 1.0]))
         upper = max(true, lower + width * 0.999)
         return Disagreement(lower, upper, Status.EXACT, np.array([0.5]), (np.zeros(1), np.array([lower])), 3, 0.25)

@@ -16,7 +16,7 @@ from karenina.query import Goal, Status
 from karenina.selection import CRITERIA, SelectionSettings
 from karenina.selection.criteria import decide, recommend, removal_count
 from karenina.selection.known import Known, Standing
-from karenina.selection.plan import COARSEST, rung, tolerances
+from karenina.selection.plan import COARSEST, rung, widths
 
 
 def standing_of(lower: Table, upper: Table, goal: Goal | None = None, *, final: bool = True) -> Standing:
@@ -160,11 +160,13 @@ def test_recommend_takes_the_lowest_and_of_equals_the_first() -> None:
 
 
 def test_rungs() -> None:
-    assert rung(1.0, 1e-3) == pytest.approx(0.256)
-    assert rung(0.0039, 1e-3) == 1e-3
-    assert rung(-1.0, 1e-3) == 1e-3
-    assert rung(math.inf, 1e-3) <= COARSEST
-    assert rung(4e-3, 1e-3) == 4e-3
+    inf = math.inf
+    assert rung(12.0, 10.0, 1e-3, inf) == 1.0
+    assert rung(9.9, 10.0, 1e-3, inf) == 0.5
+    assert rung(9.9, 10.0, 1e-3, 0.5) == 0.25  # never the same again
+    assert rung(0.1, 10.0, 1e-3, inf) == 0.0
+    assert rung(5.0, 0.0, 1e-3, inf) == 0.0
+    assert rung(1.0, 1e-3, 1e-3, inf) == 0.0  # no rung below the tolerance
 
 
 def test_what_is_wanted_would_decide() -> None:
@@ -180,7 +182,7 @@ def test_what_is_wanted_would_decide() -> None:
         open_ = decision.claims[~decision.claims.certain(standing)]
         if not len(open_):
             continue
-        wanted = tolerances(standing, open_, goal.tolerance)[:count, :count]
+        wanted = widths(standing, open_, goal.tolerance)[:count, :count]
         narrow = np.minimum(np.array(upper), np.array(table) + wanted).tolist()
         after = standing_of(table, narrow, goal, final=False)
         assert decision.claims.certain(after).all()

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from karenina.disagreement import Disagreement, PairResults, PairTask
 from karenina.errors import KareninaError
-from karenina.query import Goal
+from karenina.query import Goal, Status
 
 __all__ = ["Known", "Standing"]
 
@@ -80,30 +80,28 @@ class Known:
     def __init__(self, networks: int, inputs: int, outputs: int, goal: Goal) -> None:
         self.goal = goal
         self.results = PairResults(networks, inputs, outputs)
-        self.asked = np.full((networks, networks), np.inf)  # the tolerance of the last answer
+        self.asked = np.full((networks, networks), np.inf)  # the relative tolerance of the last answer
         self.settled: Flags = np.eye(networks, dtype=bool)
         self.reached: Flags = np.ones((networks, networks), dtype=bool)
         self.measurements = 0
+        self.exact_pairs = 0  # measured to the goal
 
     @property
     def pairs(self) -> int:
         return self.results.networks * (self.results.networks - 1) // 2
 
-    @property
-    def exact_pairs(self) -> int:
-        """Pairs measured to the goal."""
-        return int((self.settled & self.reached).sum() - len(self.settled)) // 2
-
     def record(self, task: PairTask, found: Disagreement) -> None:
         """Take an answer in; the order in which those of different pairs arrive makes no difference."""
         i, j = task.first, task.second
-        final = task.goal.tolerance <= self.goal.tolerance
-        reached = task.goal.reached(found.lower, found.upper)
+        final = task.goal == self.goal
+        reached = task.goal.reached(found.lower, found.upper) or found.status in (Status.EXACT, Status.INFEASIBLE)
         self.measurements += 1
+        self.exact_pairs += final and reached
         kept = self._joined((i, j), found)
         # An answer to the goal stands alone: its lower end must not depend on what was asked before.
         self.results.record(i, j, found if final and reached else kept)
-        self.asked[i, j] = self.asked[j, i] = task.goal.tolerance
+        coarsest = task.goal.tolerance > self.goal.tolerance
+        self.asked[i, j] = self.asked[j, i] = math.inf if coarsest else task.goal.relative_tolerance
         self.settled[i, j] = self.settled[j, i] = final or not reached  # what took too long is not asked again
         self.reached[i, j] = self.reached[j, i] = reached or self.goal.reached(kept.lower, kept.upper)
 

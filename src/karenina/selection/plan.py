@@ -15,27 +15,25 @@ import numpy as np
 from karenina.selection.criteria import Comparisons
 from karenina.selection.known import Array, Flags, Places, Standing
 
-__all__ = ["COARSEST", "narrowing", "rung", "tolerances"]
+__all__ = ["COARSEST", "RUNGS", "narrowing", "rung", "widths"]
 
 COARSEST = 1e300  # a tolerance that the first bounds of any pair reach
-RATIO = 4.0  # of the ladder of tolerances
+RUNGS = (1.0, 0.5, 0.25, 0.125, 1 / 32)  # of the ladder: widths relative to the lower end
 SHARE = 0.9  # of what a model can afford, so that rounding and chance leave the claim certain
 ENDLESS = 1e200  # stands for an infinite width in sums
 
 
-def rung(tolerance: float, finest: float) -> float:
-    """The widest tolerance of the ladder finest, 4 finest, 16 finest, ... that is no wider than the one given.
+def rung(width: float, value: float, finest: float, asked: float) -> float:
+    """The widest relative tolerance of the ladder that gives the width and is finer than what was asked; 0 for exact.
 
-    A ladder that does not depend on the population lets answers be used again when models are added.
+    Every measurement starts anew, so the ladder has few rungs: a pair is asked for about twice the work each time. It
+    depends on the pair alone and not on the population, so that answers can be used again when models are added.
     """
-    if not tolerance >= RATIO * finest:
-        return finest
-    step = math.floor(math.log(min(tolerance, COARSEST) / finest, RATIO))
-    return min(finest * RATIO**step, COARSEST)
+    return next((rung for rung in RUNGS if finest < rung * value <= width and rung < asked), 0.0)
 
 
-def tolerances(standing: Standing, claims: Comparisons, finest: float) -> Array:
-    """(models + 1, models + 1): to what tolerance each pair is wanted next, infinity where it is not.
+def widths(standing: Standing, claims: Comparisons, finest: float) -> Array:
+    """(models + 1, models + 1): how narrow each pair is wanted next, infinity where it is not.
 
     The claims are open. If nothing is wanted, no measurement can make any of them certain.
     """
@@ -46,7 +44,7 @@ def tolerances(standing: Standing, claims: Comparisons, finest: float) -> Array:
     wanted = _affordable(standing, claims, width, finest)
     if np.isinf(wanted).all():  # what is left open is within rounding: all that it rests on must be final
         rows = np.union1d(claims.high, claims.low)
-        wanted[rows] = np.where(standing.settled[rows], np.inf, finest)
+        wanted[rows] = np.where(standing.settled[rows], np.inf, 0.0)
     return np.minimum(wanted, wanted.T)
 
 
@@ -58,10 +56,7 @@ def narrowing(standing: Standing, finest: float) -> Array:
     """
     reached = max(float(standing.value.max()), float(np.where(standing.settled, standing.upper, 0.0).max()))
     candidate = ~standing.settled & (standing.upper + finest > reached)
-    wanted = np.full(standing.value.shape, np.inf)
-    for i, j in np.argwhere(np.triu(candidate)).tolist():
-        wanted[i, j] = wanted[j, i] = rung(reached - float(standing.value[i, j]) - finest, finest)
-    return wanted
+    return np.where(candidate, np.maximum(reached - finest - standing.value, 0.0), np.inf)
 
 
 def _hopeless(standing: Standing, claims: Comparisons, width: Array) -> Flags:
@@ -85,11 +80,11 @@ def _affordable(standing: Standing, claims: Comparisons, width: Array, finest: f
     wanted = np.full(width.shape, np.inf)
     for row in np.unique(low).tolist():
         own = low == row
-        _cut_widest(standing, wanted, width, row, SHARE * float(budget[own].min()), finest, _only(high[own]))
+        _cut_widest(standing, wanted, width, row, SHARE * float(budget[own].min()), _only(high[own]))
     # Where even exact pairs of the lower model would not do, those of the higher one must be final as well.
     unsettled = (~standing.settled).sum(1)
     short = np.unique(high[budget - finest * unsettled[low] <= 0])
-    wanted[short] = np.where(standing.settled[short], np.inf, finest)
+    wanted[short] = np.where(standing.settled[short], wanted[short], 0.0)
     return wanted
 
 
@@ -98,24 +93,22 @@ def _only(places: Places) -> int | None:
     return int(places[0]) if len(places) == 1 else None
 
 
-def _cut_widest(
-    standing: Standing, wanted: Array, width: Array, row: int, budget: float, finest: float, cancels: int | None
-) -> None:
+def _cut_widest(standing: Standing, wanted: Array, width: Array, row: int, budget: float, cancels: int | None) -> None:
     open_ = ~standing.settled[row]
     if cancels is not None:
         open_[cancels] = False
     level = _water_level(width[row, open_], budget)
     widest = open_ & (width[row] > level)
-    wanted[row, widest] = np.minimum(wanted[row, widest], rung(level, finest))
+    wanted[row, widest] = np.minimum(wanted[row, widest], level)
 
 
-def _water_level(widths: Array, budget: float) -> float:
+def _water_level(width: Array, budget: float) -> float:
     """The level to which widths must be cut so that their sum is the budget; infinite if they fit as they are."""
-    if not len(widths) or widths.sum() <= budget:
+    if not len(width) or width.sum() <= budget:
         return math.inf
     if budget <= 0:
         return 0.0
-    ascending = np.sort(widths)
+    ascending = np.sort(width)
     below = np.concatenate([[0.0], np.cumsum(ascending)[:-1]])  # of those before each
     count = np.arange(len(ascending), 0, -1)  # of each and those after
     first = int(np.argmax(below + count * ascending >= budget))

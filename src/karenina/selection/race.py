@@ -7,18 +7,19 @@ arrival.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from karenina.disagreement import Measure, PairTask
-from karenina.query import Goal, Status
+from karenina.query import Status
 from karenina.selection.criteria import Comparisons
 from karenina.selection.known import Array, Known, Standing
-from karenina.selection.plan import COARSEST, narrowing, tolerances
+from karenina.selection.plan import COARSEST, RUNGS, narrowing, rung, widths
 from karenina.selection.result import Certainty
 
 __all__ = ["Progress", "Race", "Verdict", "score_interval"]
@@ -56,42 +57,55 @@ class Race:
         self.known, self.measure, self.on_progress = known, measure, on_progress
         self.members: list[int] = list(range(known.results.networks))
         self.iteration = 0
+        goal = known.goal
+        rungs = {relative: replace(goal, relative_tolerance=relative) for relative in (0.0, *RUNGS)}
+        self.goals = {math.inf: replace(goal, tolerance=COARSEST), **rungs}
 
     def survey(self, exact: bool) -> None:
         """Measure every pair once: to the goal, or as cheaply as can be."""
-        tolerance = self.known.goal.tolerance if exact else COARSEST
-        models = len(self.members)
-        wanted = np.full((models, models), tolerance)
-        self._round(self.members, wanted, "measuring all pairs" if exact else "bounding all pairs")
+        goal = self.goals[0.0 if exact else math.inf]
+        tasks = [PairTask(i, j, goal) for i, j in itertools.combinations(self.members, 2)]
+        self._round(tasks, "measuring all pairs" if exact else "bounding all pairs")
 
     def settle(
         self, members: Sequence[int], decide: Callable[[Standing], tuple[Outcome, Comparisons]]
     ) -> tuple[Outcome, Verdict, Standing]:
         """Measure until what is decided about the members is certain, or cannot become so."""
+        self._report("deciding", 0, 0)
         while True:
             standing = self.known.standing(members)
             outcome, claims = decide(standing)
             open_ = claims[~claims.certain(standing)]
             if not len(open_):
                 return outcome, Verdict(Certainty.CERTIFIED), standing
-            wanted = tolerances(standing, open_, self.known.goal.tolerance)
-            if not self._round(members, wanted, "tightening pairs that leave the decision open"):
+            tasks = self._tasks(standing, widths(standing, open_, self.known.goal.tolerance))
+            if not tasks:
                 return outcome, self._verdict(standing, open_), standing
+            self._round(tasks, "tightening pairs that leave the decision open")
 
     def narrow(self, members: Sequence[int]) -> Standing:
         """Measure until the largest disagreement of the members is known to the tolerance."""
         while True:
             standing = self.known.standing(members)
-            wanted = narrowing(standing, self.known.goal.tolerance)
-            if not self._round(members, wanted, "tightening the largest disagreement of the survivors"):
+            tasks = self._tasks(standing, narrowing(standing, self.known.goal.tolerance))
+            if not tasks:
                 return standing
+            self._round(tasks, "tightening the largest disagreement of the survivors")
 
-    def _round(self, members: Sequence[int], wanted: Array, doing: str) -> bool:
-        """Measure the pairs of the members that are wanted to a finite tolerance; whether there were any."""
-        tasks = self._tasks(members, wanted)
+    def _tasks(self, standing: Standing, wanted: Array) -> list[PairTask]:
+        """The pairs that are wanted to a finite width, each to the rung of the ladder that gives it."""
+        first, second = np.nonzero(np.triu(np.isfinite(wanted), 1))
+        finest, asked, tasks = self.known.goal.tolerance, self.known.asked, []
+        pairs = zip(standing.members[first].tolist(), standing.members[second].tolist(), strict=True)
+        for (i, j), width, value in zip(pairs, wanted[first, second], standing.value[first, second], strict=True):
+            tasks.append(PairTask(i, j, self.goals[rung(width, value, finest, asked[i, j])]))
+        return tasks
+
+    def _round(self, tasks: Sequence[PairTask], doing: str) -> None:
+        """Measure all tasks; none may be left out."""
         self._report(doing, 0, len(tasks))
         waiting = {(task.first, task.second) for task in tasks}
-        for task, found in self.measure(tasks) if tasks else ():
+        for task, found in self.measure(tasks):
             if (task.first, task.second) not in waiting:
                 raise AssertionError(f"a measure answered what was not asked, or twice: {task}")
             waiting.remove((task.first, task.second))
@@ -99,17 +113,6 @@ class Race:
             self._report(doing, len(tasks) - len(waiting), len(tasks))
         if waiting:
             raise AssertionError(f"a measure left {len(waiting)} of {len(tasks)} tasks unanswered")
-        return bool(tasks)
-
-    def _tasks(self, members: Sequence[int], wanted: Array) -> list[PairTask]:
-        places = np.asarray(members)
-        first, second = np.nonzero(np.triu(np.isfinite(wanted), 1))
-        goals: dict[float, Goal] = {}
-        tasks = []
-        for i, j, tolerance in zip(places[first], places[second], wanted[first, second].tolist(), strict=True):
-            goal = goals.setdefault(tolerance, Goal(tolerance, time_limit=self.known.goal.time_limit))
-            tasks.append(PairTask(int(i), int(j), goal))
-        return tasks
 
     def _verdict(self, standing: Standing, open_: Comparisons) -> Verdict:
         """Why claims stay open: values within the tolerance of each other, or pairs not known to it."""
