@@ -7,6 +7,8 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from measured import DOMAIN, Scripted, a_disagreement, a_network, all_pairs, facts
 
-from karenina.disagreement import PairTask, pairwise_disagreement_threshold
+from karenina.disagreement import Disagreement, PairTask, pairwise_disagreement_threshold
 from karenina.distance import CDistance, ClassDistance, distance
 from karenina.domain import Box, Domain
 from karenina.errors import WorkStopped
@@ -203,6 +205,40 @@ def test_a_disk_that_fails_to_keep_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(WorkStopped, match="Input/output error"):
         list(recorded(Scripted(), digests(2), CONTEXT, journal)(all_pairs(2)))
+    journal.close()
+
+
+# --- Finer answers ---------------------------------------------------------------------------------------------------
+
+
+def asked(journal: Journal, tolerance: float, finest: float = 0.001) -> tuple[bool, float]:
+    """Whether a pair must be measured to the tolerance, and the lower end of the answer: what it was measured to."""
+    measure, task = Scripted(), PairTask(0, 1, Goal(tolerance))
+
+    def told(tasks: Sequence[PairTask]) -> Iterator[tuple[PairTask, Disagreement]]:
+        for done, found in measure(tasks):
+            yield done, replace(found, lower=tolerance)
+
+    ((_, found),) = recorded(told, digests(2), CONTEXT, journal, finest=finest)([task])
+    return bool(measure.asked), found.lower
+
+
+def test_a_finer_answer_serves_a_coarser_question(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "pairs.jsonl")
+    assert asked(journal, 0.001 * 4.0**2) == (True, 0.016)
+    assert asked(journal, 0.001 * 4.0**5) == (False, 0.016)
+    assert asked(journal, 0.001 * 4.0) == (True, 0.004)
+    assert asked(journal, 0.001 * 4.0**4) == (False, 0.016)  # the coarsest that will do, as before
+    assert asked(journal, 1e300) == (True, 1e300)
+    assert asked(journal, 0.001) == (True, 0.001)  # the finest question only by its own answer
+    journal.close()
+
+
+def test_a_finer_answer_serves_the_first_look(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "pairs.jsonl")
+    assert asked(journal, 0.001) == (True, 0.001)
+    assert asked(journal, 1e300) == (False, 0.001)
+    assert asked(journal, 0.004, finest=0.004) == (True, 0.004)
     journal.close()
 
 

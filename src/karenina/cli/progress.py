@@ -34,7 +34,7 @@ def showing() -> Iterator[Callable[[Progress], None]]:
 def described(progress: Progress) -> str:
     """Where the selection stands, in words."""
     known = f"{progress.exact_pairs} of {progress.pairs} pairs known to the tolerance"
-    return f"iteration {progress.iteration}, {progress.models} models left: {progress.doing}; {known}"
+    return f"iteration {max(1, progress.iteration)}, {progress.models} models left: {progress.doing}; {known}"
 
 
 class _Live:
@@ -45,7 +45,7 @@ class _Live:
         self._task = bar.add_task("starting", total=None)
 
     def __call__(self, progress: Progress) -> None:
-        if progress.done == 0:
+        if progress.done == 0 and progress.planned:
             self._bar.reset(self._task, total=progress.planned)
         self._bar.update(self._task, description=described(progress), completed=progress.done, total=progress.planned)
 
@@ -58,6 +58,8 @@ class _Lines:
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
+        if not progress.planned:
+            return
         if progress.done == 0:
             self._started = now
         elif now - self._told < _QUIET_SECONDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,9 +68,9 @@ def _tell_if_changed(recorded: Configuration) -> None:
     from karenina.domain_file import load_domain
     from karenina.store import domain_hash
 
-    try:
-        same = domain_hash(load_domain(recorded.domain_file)) == recorded.context.domain
-    except InputError:
-        same = False
+    same = False
+    if Path(recorded.domain_file).is_file():  # it may have been a pipe
+        with suppress(InputError):
+            same = domain_hash(load_domain(recorded.domain_file)) == recorded.context.domain
     if not same:
         notes([f"{recorded.domain_file} is not what it was: the run goes on with the domain on record"])

@@ -49,8 +49,8 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
         result = presentation.selection_dictionary(found, plan.configuration, str(plan.folder))
         run.finish(result)
     write(presentation.as_json(result) if json else f"{found}\n{'run:':<13}{plan.folder}\n")
-    decisions = [found.stop.certainty, found.recommendation, *(step.certainty for step in found.iterations)]
-    raise typer.Exit(3 if Certainty.UNDECIDED in decisions else 0)
+    decisions = {found.stop.certainty, found.recommendation, *(step.certainty for step in found.iterations)}
+    raise typer.Exit(3 if decisions & {Certainty.UNDECIDED, Certainty.UNVERIFIED} else 0)
 
 
 def _select(plan: Plan, run: Run, running: Running, device: str) -> Selection:
@@ -79,7 +79,8 @@ def _measure(plan: Plan, run: Run, running: Running, device: str) -> Iterator[Me
             cache = Cache(cache_folder(), context, lambda text: notes([text]))
             stack.callback(cache.close)
         digests = [network.digest() for network in ordered]
-        yield reordered(recorded(workers, digests, context, run.journal, cache), order)
+        finest = plan.settings.tolerance
+        yield reordered(recorded(workers, digests, context, run.journal, cache, finest), order)
 
 
 @contextmanager

@@ -1,35 +1,55 @@
 """Measures that remember. Enters: a `Measure`, a run's journal, a cache. Leaves: a `Measure` that answers from the
-record what is on record, asks the first for the rest, and records each answer the moment it arrives."""
+record what is on record, asks the first for the rest, and records each answer the moment it arrives.
+
+When models are added to a run, decisions may ask for pairs at another tolerance than before. A finer answer serves
+a coarser question as well, so it is not measured again. A question to the finest tolerance is answered by nothing but
+an answer to it, because a tie is decided by these; and the coarsest answer that will do is taken, so that a run that
+is replayed from its record finds, question by question, what it found the first time.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from karenina.disagreement import Disagreement, Measure, PairTask
+from karenina.query import Goal
+from karenina.selection.plan import COARSEST, RATIO
 from karenina.store.cache import Cache
 from karenina.store.identity import Context
 from karenina.store.journal import Journal
 from karenina.store.records import Record
 
-__all__ = ["recorded", "reordered"]
+__all__ = ["finer_goals", "recorded", "reordered"]
 
 Answers = Iterator[tuple[PairTask, Disagreement]]
 
 
 def recorded(
-    measure: Measure, digests: Sequence[str], context: Context, journal: Journal, cache: Cache | None = None
+    measure: Measure,
+    digests: Sequence[str],
+    context: Context,
+    journal: Journal,
+    cache: Cache | None = None,
+    finest: float = math.inf,
 ) -> Measure:
-    """The measure with a memory; `digests` are those of the networks it measures, in its order."""
+    """The measure with a memory; `digests` are those of the networks it measures, in its order.
+
+    `finest` is the tolerance below which nothing is asked; if it is given, finer answers serve coarser questions.
+    """
 
     def known(task: PairTask) -> Record | None:
-        question = context, digests[task.first], digests[task.second], task.goal
-        record = journal.find(*question)
-        if record is None and cache is not None:
-            record = cache.find(*question)
+        pair = context, digests[task.first], digests[task.second]
+        for goal in (task.goal, *finer_goals(task.goal, finest)):
+            record = journal.find(*pair, goal)
+            if record is None and cache is not None:
+                record = cache.find(*pair, goal)
+                if record is not None:
+                    journal.append(record)  # the run is whole without the cache
             if record is not None:
-                journal.append(record)  # the run is whole without the cache
-        return record
+                return record
+        return None
 
     def keep(task: PairTask, found: Disagreement) -> None:
         record = Record(context, digests[task.first], digests[task.second], task.goal, found)
@@ -51,6 +71,17 @@ def recorded(
         journal.sync()
 
     return answers
+
+
+def finer_goals(goal: Goal, finest: float) -> Iterator[Goal]:
+    """The goals of the ladder (`karenina.selection.plan`) below this one, the coarsest first."""
+    if not finest < goal.tolerance:
+        return
+    if goal.tolerance >= COARSEST:  # asked of every pair at the start: rather one look than twenty
+        yield replace(goal, tolerance=finest)
+        return
+    for step in range(round(math.log(goal.tolerance / finest, RATIO)) - 1, -1, -1):
+        yield replace(goal, tolerance=finest * RATIO**step)
 
 
 def reordered(measure: Measure, order: Sequence[int]) -> Measure:
