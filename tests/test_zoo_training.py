@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import typer
+from typer.testing import CliRunner
 
 pytest.importorskip("gymnasium")
 pytest.importorskip("numba")
@@ -18,7 +20,7 @@ from karenina.errors import InputError
 from karenina.loading import load
 from karenina.zoo import ppo, training
 from karenina.zoo.recipes import Recipe, SacSettings, assignments, recipe
-from karenina.zoo.train_command import seed_list
+from karenina.zoo.train_command import seed_list, train
 from karenina.zoo.training import Trainer, groups, train_population
 from karenina.zoo.training_folder import CURVE_POINTS, Progress, TrainingFolder, write_atomically
 
@@ -242,3 +244,44 @@ def test_curves_are_thinned_to_their_end() -> None:
 def test_a_recipe_knows_its_benchmark() -> None:
     assert isinstance(TINY, Recipe)
     assert training.actor(ppo.Learners.start((5,), 4, ppo.Settings()), 0).name == "seed_005"
+
+
+@pytest.fixture
+def command() -> typer.Typer:
+    app = typer.Typer()
+    app.command()(train)
+    return app
+
+
+def test_the_command_trains(command: typer.Typer, tmp_path: Path) -> None:
+    shorter = ["checkpoints=1", "checkpoint_steps=64", "steps=64", "batch=32", "epochs=1"]
+    changes = [word for change in shorter for word in ("--hyperparameter", change)]
+    arguments = ["cartpole", "--seeds", "5,7-8", "--out", str(tmp_path), "--set", "force=11", *changes]
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.strip() == str(tmp_path / "cartpole")
+    assert "checkpoint 1/1" in done.stderr
+    story = json.loads((tmp_path / "cartpole" / "seed_007.json").read_text())
+    assert story["training"]["environment"]["force"] == 11
+    assert story["training"]["hyperparameters"]["epochs"] == 1
+    again = CliRunner().invoke(command, arguments)
+    assert isinstance(again.exception, InputError)
+    assert CliRunner().invoke(command, [*arguments, "--resume"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pong"], "no recipe"),
+        (["cartpole", "--seeds", "x"], "seeds are written"),
+        (["cartpole", "--set", "force"], "name=value"),
+        (["cartpole", "--device", "cuda"], "no CUDA device"),
+    ],
+)
+def test_the_command_refuses(
+    command: typer.Typer, arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    done = CliRunner().invoke(command, [*arguments, "--out", str(tmp_path)])
+    assert isinstance(done.exception, InputError)
+    assert message in str(done.exception)
