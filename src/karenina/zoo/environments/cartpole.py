@@ -173,14 +173,18 @@ class CartPole(Episodes):
         self.reset(np.arange(count, dtype=np.uint64))
 
     @property
+    def ends(self) -> Array:
+        """Of each episode's platform: (count, low and high)."""
+        return self._ends.copy()
+
+    @property
     def observation_low(self) -> Array:
         return -self.observation_high
 
     @property
     def observation_high(self) -> Array:
-        """Twice what ends an episode, so that the failing observation lies inside. Velocities have no bound."""
-        free = float(np.finfo(np.float32).max)
-        return np.array([2 * np.abs(self._platforms).max(), free, 2 * self.parameters.angle_limit, free])
+        """None: how far a strong push takes the cart and the pole past what ends the episode depends on the push."""
+        return np.full(4, float(np.finfo(np.float32).max))
 
     def _begin(self, seeds: Seeds, where: Flags) -> None:
         _begin(seeds, where, self._platforms, float(self.parameters.start_width), self._observations, self._ends)

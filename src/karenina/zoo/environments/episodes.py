@@ -30,6 +30,11 @@ class Episodes(ABC):
         self._truncated: Flags = np.zeros(count, np.bool_)
         self._steps = np.zeros(count, np.int64)
 
+    @property
+    def observations(self) -> Array:
+        """What each episode's policy sees now."""
+        return self._observations.copy()
+
     def reset(self, seeds: Seeds, where: Flags | None = None) -> Array:
         seeds = np.ascontiguousarray(seeds, np.uint64)
         mask = np.ones(self.count, np.bool_) if where is None else np.ascontiguousarray(where, np.bool_)

@@ -11,7 +11,7 @@ import numpy as np
 from karenina.zoo.environments.compiling import compiled, inlined
 from karenina.zoo.environments.simulator import Seeds
 
-__all__ = ["episode_seeds", "key_of", "mix", "unit"]
+__all__ = ["episode_seeds", "key_of", "mix", "seeds_at", "unit"]
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # splitmix64's increment: 2^64 divided by the golden ratio
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -40,14 +40,19 @@ def unit(key: np.uint64, counter: int) -> float:
 
 
 @compiled
-def _seeds(seed: np.uint64, first: int, seeds: Seeds) -> None:
+def _seeds(seed: np.uint64, numbers: Seeds, seeds: Seeds) -> None:
     key = key_of(seed, 0)
     for k in range(len(seeds)):
-        seeds[k] = mix(key + np.uint64(first + k) * _STEP)
+        seeds[k] = mix(key + numbers[k] * _STEP)
+
+
+def seeds_at(seed: int, numbers: Seeds) -> Seeds:
+    """The seeds of the episodes with these numbers, of a run with this seed; any whole number is a seed."""
+    seeds = np.empty(len(numbers), np.uint64)
+    _seeds(np.uint64(seed % 2**64), numbers, seeds)
+    return seeds
 
 
 def episode_seeds(seed: int, count: int, first: int = 0) -> Seeds:
-    """The seeds of episodes first ... first + count - 1 of a run with this seed; any whole number is a seed."""
-    seeds = np.empty(count, np.uint64)
-    _seeds(np.uint64(seed % 2**64), first, seeds)
-    return seeds
+    """The seeds of episodes first ... first + count - 1 of a run with this seed."""
+    return seeds_at(seed, np.arange(first, first + count, dtype=np.uint64))
