@@ -346,9 +346,10 @@ class Update:
     def __call__(self, rollout: Rollout, orders: npt.NDArray[np.int64]) -> None:
         """Learn from a rollout; `orders` is a permutation of the samples for every epoch and seed."""
         self._load(rollout)
-        for order in orders:  # (seeds, samples)
-            index = torch.from_numpy(order).to(self.samples.device)[..., None].expand_as(self.samples)
-            torch.gather(self.samples, 1, index, out=self.shuffled)
+        seeds, samples = orders.shape[1:]
+        rows = orders + samples * np.arange(seeds)[:, None]  # (epochs, seeds, samples), of the samples of all seeds
+        for chosen in torch.from_numpy(rows).flatten(1).to(self.samples.device):
+            torch.index_select(self.samples.flatten(0, 1), 0, chosen, out=self.shuffled.view(seeds * samples, -1))
             self._normalise()
             self._set_rates()
             self._run()
