@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from gymnasium import spaces
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from karenina.network import IDENTITY, RELU, Activation, Layer, Network
-from karenina.zoo.environments.simulator import Simulator
-from karenina.zoo.ppo import EPISODE_WEIGHT, Episodes, Settings
+from karenina.zoo.environments.stable_baselines import StableBaselinesEnvironments
+from karenina.zoo.ppo import EPISODE_WEIGHT, Settings
 from karenina.zoo.recipes import Recipe, SacSettings
 from karenina.zoo.training_folder import CURVE_POINTS, Progress, TrainingFolder, seed_name
 
@@ -58,7 +57,7 @@ def model_for(recipe: Recipe, seed: int) -> PPO | SAC:
     torch.manual_seed(seed)
     settings = recipe.settings
     count = settings.environments if isinstance(settings, Settings) else 1
-    environments = _Environments(recipe.parameters().simulator(count))
+    environments = StableBaselinesEnvironments(recipe.parameters().simulator(count))
     return _ppo(settings, environments) if isinstance(settings, Settings) else _sac(settings, environments)
 
 
@@ -104,59 +103,10 @@ def _sac(settings: SacSettings, environments: VecEnv) -> SAC:
     )
 
 
-class _Environments(VecEnv):  # type: ignore[misc]
-    """Episodes as Stable-Baselines3 wants them; `seed` says which, and they begin at the next reset."""
-
-    def __init__(self, simulator: Simulator) -> None:
-        observed = spaces.Box(
-            simulator.observation_low.astype(np.float32), simulator.observation_high.astype(np.float32)
-        )
-        done = spaces.Box(np.float32(simulator.action_low), np.float32(simulator.action_high), (simulator.action_size,))
-        super().__init__(simulator.count, observed, done)
-        self.simulator, self.seeds = simulator, (0, 0)
-
-    def begin(self, seed: int, part: int) -> None:
-        """The episodes of this part of a seed's training come next."""
-        self.seeds = (seed, part)
-
-    def reset(self) -> npt.NDArray[np.float32]:
-        self.episodes = Episodes(self.simulator, self.seeds[:1], self.seeds[1])
-        return self.episodes.observations.astype(np.float32)
-
-    def step_async(self, actions: npt.NDArray[np.float32]) -> None:
-        self.step_taken = self.simulator.step(actions.astype(np.float64))
-
-    def step_wait(self) -> Any:
-        step = self.step_taken
-        done, last = step.terminated | step.truncated, step.observations.astype(np.float32)
-        infos: list[dict[str, Any]] = [{} for _ in done]
-        for k in np.flatnonzero(done):
-            cut = bool(step.truncated[k] and not step.terminated[k])
-            infos[k] = {"terminal_observation": last[k], "TimeLimit.truncated": cut}
-        fresh = self.episodes.restart(done).astype(np.float32) if done.any() else last
-        return fresh, step.rewards.astype(np.float32), done, infos
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def env_is_wrapped(self, *_: Any, **__: Any) -> list[bool]:
-        return [False] * self.num_envs
-
-    def get_attr(self, *_: Any, **__: Any) -> list[Any]:
-        return [None] * self.num_envs
-
-    def set_attr(self, *_: Any, **__: Any) -> None:
-        raise NotImplementedError
-
-    def env_method(self, *_: Any, **__: Any) -> list[Any]:
-        raise NotImplementedError
-
-
 def _reseed(model: PPO | SAC, seed: int, part: int) -> None:
-    """Random numbers of a part are its own; its episodes are new."""
+    """Random numbers of a part are its own; so are its episodes, as the environments are seeded too."""
     words = np.random.SeedSequence((seed, part)).generate_state(1)
     model.set_random_seed(int(words[0]))
-    model.env.begin(seed, part)
     model._last_obs = None  # what makes `learn` reset the environments
 
 
