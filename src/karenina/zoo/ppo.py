@@ -441,7 +441,7 @@ class Update:
         unclipped = torch.where(
             gained > 0, ratio <= 1 + self.settings.clip_range, ratio >= 1 - self.settings.clip_range
         )
-        pull = gained * ratio * unclipped * (-1 / batch)  # of the log density
+        pull = torch.where(unclipped, gained * ratio, 0.0) * (-1 / batch)  # of the log density
         slope = torch.empty_like(y)
         torch.mul(pull * away, precision, out=slope[:seeds])
         torch.mul(y[seeds:] - returns, 2 * self.settings.value_coefficient / batch, out=slope[seeds:])
