@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from measured import DOMAIN, a_network, all_pairs, facts
 
-from karenina.disagreement import PairTask
+from karenina.disagreement import Measure, PairTask
 from karenina.distance import distance
 from karenina.engine import Engine
 from karenina.errors import InputError, MissingExtra, WorkStopped
@@ -27,8 +28,8 @@ WORK = Work.of(NETWORKS, DOMAIN, distance("l1"), device="cpu")
 TASKS = all_pairs(len(NETWORKS), Goal(1e-3))
 
 
-def answers(measure: object, tasks: list[PairTask] = TASKS) -> dict[PairTask, tuple[object, ...]]:
-    return {task: facts(found) for task, found in measure(tasks)}  # type: ignore[operator]
+def answers(measure: Measure, tasks: list[PairTask] = TASKS) -> dict[PairTask, tuple[object, ...]]:
+    return {task: facts(found) for task, found in measure(tasks)}
 
 
 class Deadly:
@@ -99,7 +100,7 @@ def test_the_tasks_of_a_process_that_dies_are_done_by_another(tmp_path: Path, de
 
 def test_a_pair_that_kills_every_process_ends_in_one_sentence(tmp_path: Path) -> None:
     deadly = functools.partial(Deadly, NETWORKS[3].digest(), 99, tmp_path)
-    got = []
+    got: list[PairTask] = []
     with (
         processes(replace(WORK, make_backend=deadly), 1) as measure,
         pytest.raises(WorkStopped, match=f"{ATTEMPTS} worker processes died while measuring seed_3 and seed_4"),
@@ -144,9 +145,9 @@ def gone(pid: int) -> bool:
         return True
 
 
-def wait_until(condition: object, seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.02)
 
@@ -155,7 +156,7 @@ def test_an_answer_nobody_waits_for_does_not_reach_the_next_call() -> None:
     with processes(WORK, 2) as measure:
         started = measure(TASKS)
         next(started)
-        started.close()
+        del started
         tasks = [replace(task, goal=Goal(1e-4)) for task in TASKS]
         assert answers(measure, tasks) == answers(WORK.here(), tasks)
 

@@ -211,34 +211,50 @@ def test_a_disk_that_fails_to_keep_is_told(tmp_path: Path, monkeypatch: pytest.M
 # --- Finer answers ---------------------------------------------------------------------------------------------------
 
 
-def asked(journal: Journal, tolerance: float, finest: float = 0.001) -> tuple[bool, float]:
-    """Whether a pair must be measured to the tolerance, and the lower end of the answer: what it was measured to."""
-    measure, task = Scripted(), PairTask(0, 1, Goal(tolerance))
+LADDER = [Goal(1e300), Goal(0.001, 0.5), Goal(0.001, 0.25), Goal(0.001)]
+
+
+def asked(journal: Journal, goal: int, cache: Cache | None = None) -> tuple[bool, int]:
+    """Ask for a pair to a goal of the ladder: whether it was measured now, and to which goal the answer was."""
+    measure, task = Scripted(), PairTask(0, 1, LADDER[goal])
 
     def told(tasks: Sequence[PairTask]) -> Iterator[tuple[PairTask, Disagreement]]:
         for done, found in measure(tasks):
-            yield done, replace(found, lower=tolerance)
+            yield done, replace(found, boxes=goal)
 
-    ((_, found),) = recorded(told, digests(2), CONTEXT, journal, finest=finest)([task])
-    return bool(measure.asked), found.lower
+    ((_, found),) = recorded(told, digests(2), CONTEXT, journal, cache, LADDER)([task])
+    return bool(measure.asked), found.boxes
 
 
 def test_a_finer_answer_serves_a_coarser_question(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "pairs.jsonl")
-    assert asked(journal, 0.001 * 4.0**2) == (True, 0.016)
-    assert asked(journal, 0.001 * 4.0**5) == (False, 0.016)
-    assert asked(journal, 0.001 * 4.0) == (True, 0.004)
-    assert asked(journal, 0.001 * 4.0**4) == (False, 0.016)  # the coarsest that will do, as before
-    assert asked(journal, 1e300) == (True, 1e300)
-    assert asked(journal, 0.001) == (True, 0.001)  # the finest question only by its own answer
+    assert asked(journal, 1) == (True, 1)
+    assert asked(journal, 0) == (False, 1)
+    assert asked(journal, 2) == (True, 2)
+    assert asked(journal, 0) == (False, 1)  # the coarsest that will do, as before
+    assert asked(journal, 3) == (True, 3)  # the finest question only by its own answer
+    assert asked(journal, 2) == (False, 2)
+    journal.close()
+    journal = Journal(tmp_path / "other.jsonl")
+    assert asked(journal, 3) == (True, 3)
+    assert [asked(journal, goal) for goal in range(3)] == [(False, 3)] * 3
     journal.close()
 
 
-def test_a_finer_answer_serves_the_first_look(tmp_path: Path) -> None:
+def test_a_replay_finds_what_it_found_whatever_the_cache_has_learnt(tmp_path: Path) -> None:
+    _, note = notes()
     journal = Journal(tmp_path / "pairs.jsonl")
-    assert asked(journal, 0.001) == (True, 0.001)
-    assert asked(journal, 1e300) == (False, 0.001)
-    assert asked(journal, 0.004, finest=0.004) == (True, 0.004)
+    for learnt in (3, 1):
+        other, cache = Journal(tmp_path / f"{learnt}.jsonl"), Cache(tmp_path / "cache", CONTEXT, note)
+        assert asked(other, learnt) == (True, learnt)
+        record = other.find(CONTEXT, digests(2)[0], digests(2)[1], LADDER[learnt])
+        assert record is not None
+        cache.append(record)
+        cache.close()
+        cache = Cache(tmp_path / "cache", CONTEXT, note)
+        assert asked(journal, 0, cache) == (False, 3)
+        cache.close()
+        other.close()
     journal.close()
 
 

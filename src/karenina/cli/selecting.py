@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from karenina.distance import Distance
     from karenina.domain import Domain
     from karenina.execution import Work
+    from karenina.query import Goal
     from karenina.selection import Selection, SelectionSettings
     from karenina.store import Configuration, Run
 
@@ -79,8 +80,15 @@ def _measure(plan: Plan, run: Run, running: Running, device: str) -> Iterator[Me
             cache = Cache(cache_folder(), context, lambda text: notes([text]))
             stack.callback(cache.close)
         digests = [network.digest() for network in ordered]
-        finest = plan.settings.tolerance
-        yield reordered(recorded(workers, digests, context, run.journal, cache, finest), order)
+        yield reordered(recorded(workers, digests, context, run.journal, cache, _ladder(plan.settings.goal)), order)
+
+
+def _ladder(finest: Goal) -> list[Goal]:
+    """All goals a selection asks for, the coarsest first."""
+    from karenina.selection.plan import COARSEST, RUNGS
+
+    between = [replace(finest, relative_tolerance=rung) for rung in RUNGS]
+    return [replace(finest, tolerance=COARSEST), *between, finest]
 
 
 @contextmanager

@@ -1,27 +1,26 @@
 """Measures that remember. Enters: a `Measure`, a run's journal, a cache. Leaves: a `Measure` that answers from the
 record what is on record, asks the first for the rest, and records each answer the moment it arrives.
 
-When models are added to a run, decisions may ask for pairs at another tolerance than before. A finer answer serves
-a coarser question as well, so it is not measured again. A question to the finest tolerance is answered by nothing but
-an answer to it, because a tie is decided by these; and the coarsest answer that will do is taken, so that a run that
-is replayed from its record finds, question by question, what it found the first time.
+When models are added to a run, decisions may ask for pairs to another goal than before. With a ladder of goals, the
+coarsest first, a finer answer serves a coarser question as well, so it is not measured again. A question to the
+finest goal is answered by nothing but an answer to it, because a tie is decided by these. Of several answers the
+run's own come before the cache's and the coarsest that will do before finer ones: so a run that is replayed from its
+record finds, question by question, what it found the first time.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from karenina.disagreement import Disagreement, Measure, PairTask
 from karenina.query import Goal
-from karenina.selection.plan import COARSEST, RATIO
 from karenina.store.cache import Cache
 from karenina.store.identity import Context
 from karenina.store.journal import Journal
 from karenina.store.records import Record
 
-__all__ = ["finer_goals", "recorded", "reordered"]
+__all__ = ["recorded", "reordered"]
 
 Answers = Iterator[tuple[PairTask, Disagreement]]
 
@@ -32,24 +31,18 @@ def recorded(
     context: Context,
     journal: Journal,
     cache: Cache | None = None,
-    finest: float = math.inf,
+    ladder: Sequence[Goal] = (),
 ) -> Measure:
-    """The measure with a memory; `digests` are those of the networks it measures, in its order.
-
-    `finest` is the tolerance below which nothing is asked; if it is given, finer answers serve coarser questions.
-    """
+    """The measure with a memory; `digests` are those of the networks it measures, in its order."""
 
     def known(task: PairTask) -> Record | None:
-        pair = context, digests[task.first], digests[task.second]
-        for goal in (task.goal, *finer_goals(task.goal, finest)):
-            record = journal.find(*pair, goal)
-            if record is None and cache is not None:
-                record = cache.find(*pair, goal)
-                if record is not None:
-                    journal.append(record)  # the run is whole without the cache
+        pair, goals = (context, digests[task.first], digests[task.second]), [task.goal, *_finer(task.goal, ladder)]
+        record = next(filter(None, (journal.find(*pair, goal) for goal in goals)), None)
+        if record is None and cache is not None:
+            record = next(filter(None, (cache.find(*pair, goal) for goal in goals)), None)
             if record is not None:
-                return record
-        return None
+                journal.append(record)  # the run is whole without the cache
+        return record
 
     def keep(task: PairTask, found: Disagreement) -> None:
         record = Record(context, digests[task.first], digests[task.second], task.goal, found)
@@ -73,15 +66,9 @@ def recorded(
     return answers
 
 
-def finer_goals(goal: Goal, finest: float) -> Iterator[Goal]:
-    """The goals of the ladder (`karenina.selection.plan`) below this one, the coarsest first."""
-    if not finest < goal.tolerance:
-        return
-    if goal.tolerance >= COARSEST:  # asked of every pair at the start: rather one look than twenty
-        yield replace(goal, tolerance=finest)
-        return
-    for step in range(round(math.log(goal.tolerance / finest, RATIO)) - 1, -1, -1):
-        yield replace(goal, tolerance=finest * RATIO**step)
+def _finer(goal: Goal, ladder: Sequence[Goal]) -> Sequence[Goal]:
+    """The goals of the ladder below this one."""
+    return ladder[ladder.index(goal) + 1 :] if goal in ladder else ()
 
 
 def reordered(measure: Measure, order: Sequence[int]) -> Measure:
