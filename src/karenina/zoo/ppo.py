@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from karenina.zoo.environments.simulator import Simulator
 
 __all__ = [
-    "EPISODE_WEIGHT",
     "Episodes",
     "Learners",
     "Rollout",
@@ -41,7 +40,6 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float32]
-EPISODE_WEIGHT = 0.05  # of a new episode in the average reward that the curves show
 Compiled = tuple[Floats, Floats, Floats, Floats, Floats, Floats]
 
 
@@ -254,8 +252,8 @@ class Rollout:
 class Episodes:
     """The running episodes of a population: who is where, what was earned, and which scenario comes next."""
 
-    def __init__(self, simulator: Simulator, seeds: Sequence[int], part: int) -> None:
-        self.simulator = simulator
+    def __init__(self, simulator: Simulator, seeds: Sequence[int], part: int, weight: float = 0.05) -> None:
+        self.simulator, self.weight = simulator, weight
         share = simulator.count // len(seeds)
         slots = [np.random.SeedSequence((seed, part, e)) for seed in seeds for e in range(share)]
         self.bases = np.array([slot.generate_state(1, np.uint64)[0] for slot in slots])  # (slots,)
@@ -272,7 +270,7 @@ class Episodes:
     def restart(self, done: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
         """Book the finished episodes and begin new ones in their places; the observations of all slots."""
         known = np.where(np.isnan(self.average), self.returns, self.average)
-        self.average = np.where(done, known + EPISODE_WEIGHT * (self.returns - known), self.average)
+        self.average = np.where(done, known + self.weight * (self.returns - known), self.average)
         self.returns[done] = 0
         self.numbers += done
         return self.simulator.reset(self._scenarios(), done)
@@ -472,20 +470,21 @@ def train(
     iterations: int,
     part: int = 0,
     average: npt.NDArray[np.float64] | None = None,
+    weight: float = 0.05,
     report: Callable[[int, npt.NDArray[np.float64]], None] | None = None,
 ) -> None:
     """Train in place for a number of rollouts and updates, beginning new episodes.
 
     Everything random is drawn from (seed, part), so a training in several parts can stop after any of them and
     go on later as if it had not. After every update `report` gets the number of rollouts and the seeds' average
-    rewards of an episode (exponentially weighted, going on from `average`).
+    rewards of an episode (a new one counts with `weight`, going on from `average`).
     """
     seeds = learners.seeds
     if simulator.count != len(seeds) * settings.environments or simulator.action_size != 1:
         expected = f"{len(seeds)} * {settings.environments} episodes with one action"
         raise InputError(f"{expected} are needed, not {simulator.count} with {simulator.action_size}")
     streams = [np.random.default_rng((seed, part)) for seed in seeds]
-    episodes = Episodes(simulator, seeds, part)
+    episodes = Episodes(simulator, seeds, part, weight)
     if average is not None:
         episodes.average = np.repeat(average, settings.environments)
     rollout = Rollout.empty(simulator.count, settings.steps, simulator.observation_size)

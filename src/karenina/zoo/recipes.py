@@ -3,8 +3,8 @@
 Enters: a benchmark's name, and changes as `name=value`. Leaves: a `Recipe`: algorithm, settings, checkpoints, and
 the parameters of the environment.
 
-Aurora's minibatch is not in the paper; `docs/` says how it was chosen. A checkpoint's steps are rounded up to whole
-rollouts, as Stable-Baselines3 does.
+Aurora's minibatch is not in the paper (the original Aurora has 2048): it is the default, 64, like all else that the
+paper does not state. A checkpoint's steps are rounded up to whole rollouts, as Stable-Baselines3 does.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Recipe:
     settings: Settings | SacSettings
     checkpoints: int
     checkpoint_steps: int
+    episode_weight: float = 0.05  # of a new episode in the average reward that the learning curve shows
     environment: Mapping[str, object] = field(default_factory=dict)  # what differs from the in-distribution preset
 
     def __post_init__(self) -> None:
@@ -90,6 +91,7 @@ class Recipe:
                     "hyperparameters": dataclasses.asdict(self.settings),
                     "checkpoints": self.checkpoints,
                     "checkpoint_steps": self.iterations * self.settings.samples,
+                    "episode_weight": self.episode_weight,
                     "environment": environment,
                 }
             )
@@ -109,8 +111,8 @@ _AURORA = Settings(
 RECIPES = {
     "cartpole": Recipe("cartpole", Settings(gamma=0.95, batch=128), 10, 50_000),
     "mountaincar": Recipe("mountaincar", SacSettings(), 10, 5_000),
-    "aurora_short": Recipe("aurora_short", _AURORA, 6, 656_000),
-    "aurora_long": Recipe("aurora_long", _AURORA, 6, 656_000),
+    "aurora_short": Recipe("aurora_short", _AURORA, 6, 656_000, 0.005),
+    "aurora_long": Recipe("aurora_long", _AURORA, 6, 656_000, 0.02),
 }
 
 

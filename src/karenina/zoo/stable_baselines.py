@@ -22,7 +22,7 @@ from stable_baselines3.common.vec_env import VecEnv
 
 from karenina.network import IDENTITY, RELU, Activation, Layer, Network
 from karenina.zoo.environments.stable_baselines import StableBaselinesEnvironments
-from karenina.zoo.ppo import EPISODE_WEIGHT, Settings
+from karenina.zoo.ppo import Settings
 from karenina.zoo.recipes import Recipe, SacSettings
 from karenina.zoo.training_folder import CURVE_POINTS, Progress, TrainingFolder, seed_name
 
@@ -115,7 +115,7 @@ class _Curve(BaseCallback):  # type: ignore[misc]
 
     def __init__(self, story: Progress, recipe: Recipe) -> None:
         super().__init__()
-        self.story, self.average = story, story.average
+        self.story, self.average, self.weight = story, story.average, recipe.episode_weight
         self.stride = max(1, recipe.checkpoints * recipe.checkpoint_steps // CURVE_POINTS)
         self.returns: npt.NDArray[np.float64] = np.zeros(1)
 
@@ -126,7 +126,7 @@ class _Curve(BaseCallback):  # type: ignore[misc]
         self.returns += self.locals["rewards"]
         for k in np.flatnonzero(self.locals["dones"]):
             known = self.returns[k] if np.isnan(self.average) else self.average
-            self.average = float(known + EPISODE_WEIGHT * (self.returns[k] - known))
+            self.average = float(known + self.weight * (self.returns[k] - known))
             self.returns[k] = 0
         if not self.story.steps or self.num_timesteps >= self.story.steps[-1] + self.stride:
             self._mark()

@@ -215,7 +215,7 @@ def _train_part(recipe: Recipe, learners: ppo.Learners, part: int, stories: Sequ
             story.steps.append((part * recipe.iterations + iteration) * settings.samples)
             story.rewards.append(float(reward))
 
-    ppo.train(learners, settings, simulator, recipe.iterations, part, average, report)
+    ppo.train(learners, settings, simulator, recipe.iterations, part, average, recipe.episode_weight, report)
 
 
 _STATE = ("parameters", "first_moment", "second_moment")
