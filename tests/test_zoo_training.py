@@ -19,8 +19,8 @@ pytest.importorskip("numba")
 from karenina.errors import InputError
 from karenina.loading import load
 from karenina.zoo import ppo, training
-from karenina.zoo.recipes import Recipe, SacSettings, assignments, recipe
-from karenina.zoo.train_command import seed_list, train
+from karenina.zoo.recipes import Recipe, SacSettings, recipe
+from karenina.zoo.train_command import assignments, seed_list, train
 from karenina.zoo.training import Trainer, groups, train_population
 from karenina.zoo.training_folder import CURVE_POINTS, Progress, TrainingFolder, write_atomically
 

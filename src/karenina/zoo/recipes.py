@@ -1,6 +1,6 @@
 """How each benchmark's policies are trained: appendix A of the paper, Stable-Baselines3's defaults where it is silent.
 
-Enters: a benchmark's name, and changes as `name=value`. Leaves: a `Recipe`: algorithm, settings, checkpoints, and
+Enters: a benchmark's name, and changes. Leaves: a `Recipe`: algorithm, settings, checkpoints, and
 the parameters of the environment.
 
 Aurora's minibatch is not in the paper (the original Aurora has 2048): it is the default, 64, like all else that the
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from karenina.errors import InputError
 from karenina.zoo.environments.simulator import Parameters, parameters
 from karenina.zoo.ppo import Settings
 
-__all__ = ["RECIPES", "Recipe", "SacSettings", "TrainingSettings", "assignments", "recipe"]
+__all__ = ["RECIPES", "Recipe", "SacSettings", "TrainingSettings", "recipe"]
 
 
 class TrainingSettings(Protocol):
@@ -148,17 +148,3 @@ def _check(benchmark: str, name: str, value: object, known: Mapping[str, object]
 
 def _as_tuple(value: object) -> object:
     return tuple(map(_as_tuple, value)) if isinstance(value, list | tuple) else value
-
-
-def assignments(texts: Sequence[str]) -> dict[str, object]:
-    """`name=value` texts as a dictionary; a value is JSON, or else the text itself."""
-    found: dict[str, object] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip():
-            raise InputError(f"{text!r} is not of the form name=value")
-        try:
-            found[name.strip()] = json.loads(value)
-        except ValueError:
-            found[name.strip()] = value.strip()
-    return found

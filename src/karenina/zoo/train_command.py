@@ -7,6 +7,8 @@ folder's path on stdout.
 from __future__ import annotations
 
 import enum
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +16,7 @@ import typer
 
 from karenina.errors import InputError, MissingExtra
 
-__all__ = ["TrainDevice", "TrainerName", "seed_list", "train"]
+__all__ = ["TrainDevice", "TrainerName", "assignments", "seed_list", "train"]
 
 
 class TrainerName(enum.StrEnum):
@@ -41,6 +43,20 @@ def seed_list(text: str) -> list[int]:
             raise InputError(f"seeds are written like 1-16 or 4,52,105, not {text!r}")
         seeds += range(int(first), int(last if dash else first) + 1)
     return seeds
+
+
+def assignments(texts: Sequence[str]) -> dict[str, object]:
+    """`name=value` texts as a dictionary; a value is JSON, or else the text itself."""
+    found: dict[str, object] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise InputError(f"{text!r} is not of the form name=value")
+        try:
+            found[name.strip()] = json.loads(value)
+        except ValueError:
+            found[name.strip()] = value.strip()
+    return found
 
 
 def train(
@@ -74,7 +90,7 @@ def train(
     """
     chosen = seed_list(seeds)
     try:
-        from karenina.zoo.recipes import assignments, recipe
+        from karenina.zoo.recipes import recipe
         from karenina.zoo.training import train_population
     except ModuleNotFoundError as missing:
         raise MissingExtra(str(missing.name), "zoo") from missing
