@@ -1,7 +1,6 @@
 """How each benchmark's policies are trained: appendix A of the paper, Stable-Baselines3's defaults where it is silent.
 
-Enters: a benchmark's name, and changes. Leaves: a `Recipe`: algorithm, settings, checkpoints, and
-the parameters of the environment.
+Enters: a benchmark's name, and changes. Leaves: a `Recipe`: algorithm, settings, checkpoints, environment.
 
 Aurora's minibatch is not in the paper (the original Aurora has 2048): it is the default, 64, like all else that the
 paper does not state. A checkpoint's steps are rounded up to whole rollouts, as Stable-Baselines3 does.
@@ -13,20 +12,13 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from karenina.errors import InputError
 from karenina.zoo.environments.simulator import Parameters, parameters
 from karenina.zoo.ppo import Settings
 
-__all__ = ["RECIPES", "Recipe", "SacSettings", "TrainingSettings", "recipe"]
-
-
-class TrainingSettings(Protocol):
-    """The hyperparameters of an algorithm, as a frozen dataclass."""
-
-    @property
-    def samples(self) -> int: ...  # steps of a seed between two updates
+__all__ = ["RECIPES", "Recipe", "SacSettings", "recipe"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +40,7 @@ class SacSettings:
 
     @property
     def samples(self) -> int:
+        """Samples between two updates."""
         return self.steps
 
 
