@@ -61,7 +61,11 @@ def made(training: Path, evaluation: dict[str, Any], out: Path) -> Path:
 def test_the_named_set_is_the_first_that_pass_in_the_papers_order(
     training: Path, evaluation: dict[str, Any], tmp_path: Path
 ) -> None:
-    found = load_population(made(training, evaluation, tmp_path / "out"))
+    folder = made(training, evaluation, tmp_path / "out")
+    assert json.loads((folder / "manifest.json").read_text()) == assemble(
+        training, evaluation, 100.0, folder, "a gap in the rewards"
+    )
+    found = load_population(folder)
     seeds = [int(name.removeprefix("seed_")) for name in found.networks]
     assert seeds == [4, 52, 885, 945, 1, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
     assert (found.benchmark, found.distance, found.tolerance) == ("aurora_short", "l1", 1.0)
@@ -87,6 +91,14 @@ def test_everything_is_all_that_passed(training: Path, evaluation: dict[str, Any
         assert network.digest() == policy(int(name.removeprefix("seed_")), 30).digest()
     # A folder given to the command line means the files right in it: the named set.
     assert {path.stem for path in folder.glob("*.onnx")} == set(named.networks)
+
+
+def test_an_earlier_assembly_leaves_nothing_behind(training: Path, evaluation: dict[str, Any], tmp_path: Path) -> None:
+    folder = made(training, evaluation, tmp_path / "out")
+    evaluation["models"]["seed_052"]["in-distribution"]["mean"] = 0.0
+    found = load_population(made(training, evaluation, folder), everything=True)
+    assert len(found.networks) == len(SEEDS) - 2
+    assert {path.stem for path in folder.rglob("*.onnx")} == set(found.networks)
 
 
 def test_a_policy_that_was_exchanged_is_noticed(training: Path, evaluation: dict[str, Any], tmp_path: Path) -> None:

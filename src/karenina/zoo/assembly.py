@@ -65,9 +65,19 @@ def assemble(
         "chosen": [seed_name(seed) for seed in passing[:NAMED]],
         "policies": policies,
     }
-    text = json.dumps(manifest, indent=1)
-    write_atomically(out / "manifest.json", lambda path: path.write_text(text + "\n"))
+    write_atomically(out / "manifest.json", lambda path: path.write_text(_text(manifest)))
+    for old in {*out.glob("seed_*.onnx"), *out.glob("rest/seed_*.onnx")} - {
+        out / own["file"] for own in policies.values()
+    }:
+        old.unlink()  # of an earlier assembly: whoever is given the folder means the named set
     return manifest
+
+
+def _text(manifest: Mapping[str, Any]) -> str:
+    """JSON with a line for every fact and every policy, so that two manifests can be compared line by line."""
+    policies = ",\n".join(f"  {json.dumps(name)}: {json.dumps(own)}" for name, own in manifest["policies"].items())
+    facts = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in manifest.items() if key != "policies"]
+    return ",\n".join(["{\n" + facts[0], *facts[1:], ' "policies": {\n' + policies + "\n }\n}\n"])
 
 
 def _stories(training: Path) -> dict[int, dict[str, Any]]:
