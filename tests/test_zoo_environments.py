@@ -125,6 +125,13 @@ def test_seeds_of_a_run_differ_and_continue() -> None:
         (lambda: simulator("cartpole", count=0), "at least one"),
         (lambda: parameters("cartpole", force=-1.0), "force"),
         (lambda: parameters("cartpole", strength=1.0), "strength"),
+        (lambda: parameters("cartpole", force="strong"), "force"),
+        (lambda: parameters("cartpole", episode_steps=1.5), "episode_steps"),
+        (lambda: parameters("cartpole", platforms=[[1, 2, 3]]), "platforms"),
+        (lambda: parameters("mountaincar", slope=1.5), "slope"),
+        (lambda: parameters("mountaincar", start_positions=[1]), "start_positions"),
+        (lambda: parameters("aurora", shallow_buffer="deep"), "shallow_buffer"),
+        (lambda: parameters("aurora", loss=0.1), "loss"),
         (lambda: simulator("cartpole", count=2).step(np.zeros((3, 1))), "shape"),
         (lambda: simulator("cartpole").step(np.array([[np.nan]])), "NaN"),
         (lambda: simulator("cartpole", count=2).reset(np.zeros(3, np.uint64)), "one seed"),
@@ -133,6 +140,14 @@ def test_seeds_of_a_run_differ_and_continue() -> None:
 def test_mistakes_are_named(call: Any, word: str) -> None:
     with pytest.raises(InputError, match=word):
         call()
+
+
+def test_values_may_come_from_json() -> None:
+    changed: Any = parameters("cartpole", platforms=[[-1, 1]], force=5)
+    assert changed.platforms == ((-1, 1),)
+    assert changed.simulator(2).step(np.ones((2, 1))).rewards.sum() == 2
+    deep: Any = parameters("aurora", "ood", shallow_buffer=None, mean_position=0.5)
+    assert (deep.shallow_buffer, deep.mean_position) == (None, 0.5)
 
 
 def test_both_aurora_benchmarks_are_one_simulator_with_another_length() -> None:

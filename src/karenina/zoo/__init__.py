@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from karenina.zoo.environments.simulator import Simulator, Step, simulator
+    from karenina.zoo.evaluation import Evaluation, Rewards, evaluate
     from karenina.zoo.population import Population, load, shipped
 
 _HOME = {
     "environments.simulator": ("Simulator", "Step", "simulator"),
+    "evaluation": ("Evaluation", "Rewards", "evaluate"),
     "population": ("Population", "load", "shipped"),
 }
 _MODULE = {name: f"karenina.zoo.{module}" for module, names in _HOME.items() for name in names}
 
-__all__ = ["Population", "Simulator", "Step", "load", "shipped", "simulator"]
+__all__ = ["Evaluation", "Population", "Rewards", "Simulator", "Step", "evaluate", "load", "shipped", "simulator"]
 
 
 def __getattr__(name: str) -> object:

@@ -58,9 +58,9 @@ class Parameters:
 
     def __post_init__(self) -> None:
         for name in _RANGES:
-            low, high = getattr(self, name)
-            if not 0 <= low <= high < math.inf:
-                raise InputError(f"aurora: {name} is a pair 0 <= low <= high, not {(low, high)}")
+            pair = getattr(self, name)
+            if len(pair) != 2 or not 0 <= pair[0] <= pair[1] < math.inf:
+                raise InputError(f"aurora: {name} is a pair 0 <= low <= high, not {pair}")
         for name in ("bandwidth", "latency", "rate_ratio"):
             if not getattr(self, name)[0] > 0:
                 raise InputError(f"aurora: {name} must be positive, not {getattr(self, name)}")

@@ -48,7 +48,7 @@ class Parameters:
     time_step: float = 0.02
 
     def __post_init__(self) -> None:
-        if not self.platforms or any(not low < high for low, high in self.platforms):
+        if not self.platforms or any(len(pair) != 2 or not pair[0] < pair[1] for pair in self.platforms):
             raise InputError(f"cartpole: platforms are pairs low < high, at least one, not {self.platforms}")
         if self.mapping not in _MAPPINGS:
             raise InputError(f"cartpole: mapping is one of {', '.join(_MAPPINGS)}, not {self.mapping!r}")

@@ -59,9 +59,9 @@ class Parameters:
             if not getattr(self, low) < getattr(self, high):
                 raise InputError(f"mountaincar: {low} must be less than {high}")
         for name in ("start_positions", "start_velocities"):
-            low, high = getattr(self, name)
-            if not low <= high:
-                raise InputError(f"mountaincar: {name} is a pair low <= high, not {(low, high)}")
+            pair = getattr(self, name)
+            if len(pair) != 2 or not pair[0] <= pair[1]:
+                raise InputError(f"mountaincar: {name} is a pair low <= high, not {pair}")
         for name in ("max_speed", "scale", "episode_steps"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"mountaincar: {name} must be positive, not {getattr(self, name)}")

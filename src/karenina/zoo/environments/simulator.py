@@ -105,12 +105,29 @@ Chosen = TypeVar("Chosen")
 
 
 def replaced(old: Chosen, environment: str, changes: dict[str, object]) -> Chosen:
-    """Parameters with some changed, unknown names refused."""
-    known = [field.name for field in dataclasses.fields(old)]  # type: ignore[arg-type]
-    for name in changes:
-        if name not in known:
-            raise InputError(f"{environment} has no parameter {name!r}; it has {', '.join(known)}")
-    return dataclasses.replace(old, **changes)  # type: ignore[type-var]
+    """Parameters with some changed; unknown names and values of another kind are refused."""
+    defaults = {field.name: field.default for field in dataclasses.fields(old)}  # type: ignore[arg-type]
+    for name, value in changes.items():
+        if name not in defaults:
+            raise InputError(f"{environment} has no parameter {name!r}; it has {', '.join(defaults)}")
+        if not _alike(value, defaults[name]):
+            raise InputError(f"{environment}: {name} is {defaults[name]!r} by default; {value!r} is not of that kind")
+    return dataclasses.replace(old, **{name: _tuples(value) for name, value in changes.items()})  # type: ignore[type-var]
+
+
+def _alike(value: object, default: object) -> bool:
+    """Whether a value is of the default's kind; what is None by default may be a number."""
+    if isinstance(default, tuple):
+        return isinstance(value, tuple | list) and all(_alike(part, default[0]) for part in value)
+    if default is None and value is None:
+        return True
+    kinds = {int: (int,), str: (str,)}.get(type(default), (int, float))
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _tuples(value: object) -> object:
+    """JSON has lists where parameters have tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def parameters(benchmark: str, preset: str | Parameters = "in-distribution", **changes: object) -> Parameters:
