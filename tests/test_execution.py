@@ -19,8 +19,8 @@ from karenina.disagreement import Measure, PairTask
 from karenina.distance import distance
 from karenina.engine import Engine
 from karenina.errors import InputError, MissingExtra, WorkStopped
-from karenina.execution import Work, processes
-from karenina.execution.processes import ATTEMPTS, cores
+from karenina.execution import Work, cluster, processes
+from karenina.execution.process_pool import ATTEMPTS, cores
 from karenina.query import Answer, Backend, Goal, Query
 
 NETWORKS = [a_network(seed) for seed in range(5)]
@@ -188,4 +188,10 @@ def test_processes_end_with_their_parent(tmp_path: Path, number: signal.Signals)
 def test_the_number_of_processes() -> None:
     assert cores() >= 1
     with pytest.raises(InputError, match="not -1"), processes(WORK, -1):
+        pass
+
+
+def test_a_cluster_needs_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r"karenina\[ray\]"), cluster(WORK):
         pass

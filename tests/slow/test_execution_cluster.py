@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from measured import DOMAIN, a_network, all_pairs, facts
 
 from karenina.distance import distance
-from karenina.errors import InputError
+from karenina.errors import InputError, WorkStopped
 from karenina.execution import Work, cluster
-from karenina.query import Goal
+from karenina.query import Answer, Goal, Query
 
 ray = pytest.importorskip("ray")
 
@@ -56,6 +59,46 @@ def test_a_node_lost_in_the_middle_loses_nothing(nodes: Any) -> None:
         assert there == here
         again = {task: facts(found) for task, found in measure(TASKS)}
     assert again == here
+
+
+def test_nodes_with_and_without_gpus_work_together(nodes: Any) -> None:
+    """Ray is told of a GPU that is not there: what asks for it must run on that node, and finds the processor."""
+    nodes.add_node(num_cpus=1, num_gpus=1)
+    nodes.wait_for_nodes()
+    work = replace(WORK, device="auto")
+    with cluster(work, nodes.address, gpus=0.5) as measure:
+        assert [(lane.device, lane.places) for lane in measure._lanes()] == [("auto", 2), ("cpu", 3)]  # type: ignore[attr-defined]
+        assert {task: facts(found) for task, found in measure(TASKS)} == {
+            task: facts(found) for task, found in WORK.here()(TASKS)
+        }
+
+
+def test_a_cluster_without_processors_is_told(nodes: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("karenina.execution.ray_cluster._PATIENCE", 1.0)
+    nodes.remove_node(nodes.second, allow_graceful=False)
+    nodes.remove_node(nodes.third, allow_graceful=False)
+    with cluster(WORK, nodes.address) as measure, pytest.raises(WorkStopped, match="no processor cores left"):
+        list(measure(TASKS))
+
+
+class Failing:
+    """A back end that cannot answer."""
+
+    def __init__(self, error: Exception, _device: str) -> None:
+        self.error = error
+
+    def answer(self, _query: Query, _goal: Goal | None = None) -> Answer:
+        raise self.error
+
+
+def test_an_error_on_a_node_is_raised_here(nodes: Any) -> None:
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the nodes do not have this file
+    for error, seen in ((InputError("not so"), InputError), (ValueError("not so"), ValueError)):
+        work = replace(WORK, make_backend=partial(Failing, error))
+        with cluster(work, nodes.address) as measure, pytest.raises(seen, match="not so"):
+            list(measure(TASKS))
 
 
 def test_a_cluster_started_here(monkeypatch: pytest.MonkeyPatch) -> None:

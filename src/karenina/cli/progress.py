@@ -26,7 +26,8 @@ def showing() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
+    words, bar_column = TextColumn("{task.description}", markup=False), BarColumn(bar_width=15)
+    columns = SpinnerColumn(), words, bar_column, MofNCompleteColumn()
     with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         yield _Live(bar)
 
@@ -47,7 +48,9 @@ class _Live:
     def __call__(self, progress: Progress) -> None:
         if progress.done == 0 and progress.planned:
             self._bar.reset(self._task, total=progress.planned)
-        self._bar.update(self._task, description=described(progress), completed=progress.done, total=progress.planned)
+        words = f"iteration {max(1, progress.iteration)}: {progress.models} models"
+        words += f", {progress.exact_pairs}/{progress.pairs} pairs exact"
+        self._bar.update(self._task, description=words, completed=progress.done, total=progress.planned)
 
 
 class _Lines:

@@ -3,8 +3,8 @@
 Enters: `Work`, all that measuring takes. Leaves: a `Measure`, with the same answers whoever gives them.
 """
 
-from karenina.execution.cluster import cluster
-from karenina.execution.processes import processes
+from karenina.execution.process_pool import processes
+from karenina.execution.ray_cluster import cluster
 from karenina.execution.work import Work
 
 __all__ = ["Work", "cluster", "processes"]

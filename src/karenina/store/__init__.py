@@ -7,14 +7,14 @@ Enters: answers about pairs, as they arrive. Leaves: the same answers, when the 
     journal    a file of such lines that only grows
     run        the folder of a run: its configuration, its journal, its result, its lock (`configuration`, `lock`)
     cache      journals shared by all runs of a user
-    recorded   a `Measure` that looks first and measures what is missing
+    memory     a `Measure` that looks first and measures what is missing
 """
 
 from karenina.store.cache import Cache, cache_folder
 from karenina.store.configuration import Configuration, Model
 from karenina.store.identity import Context, canonical_order, domain_hash
 from karenina.store.journal import Journal
-from karenina.store.recorded import recorded, reordered
+from karenina.store.memory import recorded, reordered
 from karenina.store.records import Record
 from karenina.store.run import Run, open_run, read_configuration
 

@@ -79,8 +79,9 @@ class Context:
 
     def key(self, first: str, second: str, goal: Goal) -> str:
         """Of the question how far the networks of these digests, in this order, disagree."""
-        stop = [goal.tolerance, goal.relative_tolerance, goal.threshold, goal.ceiling]
-        return _hash([self.hash, short(first), short(second), *map(repr, stop)])
+        stop = f"{goal.tolerance!r} {goal.relative_tolerance!r} {goal.threshold!r} {goal.ceiling!r}"
+        question = f"{self.hash} {short(first)} {short(second)} {stop}"
+        return hashlib.blake2b(question.encode(), digest_size=SHORT // 2).hexdigest()
 
 
 def canonical_order(networks: Sequence[Network]) -> list[int]:

@@ -7,10 +7,11 @@ strings "Infinity" and "-Infinity", as JSON has none.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ _CHECK = b',"checksum":"'
 _DIGITS = 16  # of the checksum
 _END = b'"}\n'
 _TAIL = len(_CHECK) + _DIGITS + len(_END)
+_GOAL = tuple(field.name for field in fields(Goal))
 _PASSING = (Status.TIME_LIMIT, Status.FAILED)  # another attempt may end otherwise
 
 
@@ -42,7 +44,7 @@ class Record:
     goal: Goal
     found: Disagreement
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         return self.context.key(self.first, self.second, self.goal)
 
@@ -59,10 +61,10 @@ class Record:
 
     def line(self) -> bytes:
         """The record as bytes, with a newline at the end."""
-        body = json.dumps(self._fields(), separators=(",", ":"), allow_nan=False).encode()
+        body = json.dumps(self._told(), separators=(",", ":"), allow_nan=False).encode()
         return body[:-1] + _CHECK + _checksum(body[:-1]) + _END
 
-    def _fields(self) -> dict[str, object]:
+    def _told(self) -> dict[str, object]:
         goal, found = self.goal, self.found
         return {
             "key": self.key,
@@ -72,7 +74,7 @@ class Record:
             "distance": self.context.distance,
             "backend": self.context.backend,
             "version": self.context.version,
-            "goal": {name: None if value is None else _written(value) for name, value in asdict(goal).items()},
+            "goal": {name: _written(getattr(goal, name)) for name in _GOAL},
             "lower": _written(found.lower),
             "upper": _written(found.upper),
             "status": found.status.name,
@@ -86,21 +88,21 @@ class Record:
     @classmethod
     def read(cls, line: bytes) -> Record:
         """The record of a line that `key_of_line` accepted."""
-        fields = json.loads(line)
-        context = Context(*(fields[name] for name in ("domain", "distance", "backend", "version")))
-        asked: dict[str, Any] = {n: None if value is None else float(value) for n, value in fields["goal"].items()}
-        outputs = fields["outputs"]
+        told = json.loads(line)
+        context = Context(*(told[name] for name in ("domain", "distance", "backend", "version")))
+        asked: dict[str, Any] = {n: None if value is None else float(value) for n, value in told["goal"].items()}
+        outputs = told["outputs"]
         found = Disagreement(
-            float(fields["lower"]),
-            float(fields["upper"]),
-            Status[fields["status"]],
-            None if fields["witness"] is None else _array(fields["witness"]),
+            float(told["lower"]),
+            float(told["upper"]),
+            Status[told["status"]],
+            None if told["witness"] is None else _array(told["witness"]),
             None if outputs is None else (_array(outputs[0]), _array(outputs[1])),
-            fields["boxes"],
-            fields["seconds"],
-            fields["note"],
+            told["boxes"],
+            told["seconds"],
+            told["note"],
         )
-        return cls(context, fields["first"], fields["second"], Goal(**asked), found)
+        return cls(context, told["first"], told["second"], Goal(**asked), found)
 
 
 def key_of_line(line: bytes) -> str | None:
@@ -116,14 +118,16 @@ def _checksum(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_DIGITS // 2).hexdigest().encode()
 
 
-def _written(number: float) -> float | str:
-    if math.isfinite(number):
-        return float(number)
+def _written(number: float | None) -> float | str | None:
+    if number is None or math.isfinite(number):
+        return number
     return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(number, "NaN")
 
 
-def _row(array: Array | None) -> list[float | str] | None:
-    return None if array is None else [_written(value) for value in array.tolist()]
+def _row(array: Array | None) -> list[float | str | None] | None:
+    if array is None:
+        return None
+    return array.tolist() if np.isfinite(array).all() else [_written(value) for value in array.tolist()]
 
 
 def _array(row: list[float | str]) -> Array:

@@ -25,6 +25,7 @@ Answers = list[tuple[PairTask, Disagreement]]
 
 RETRIES = 5  # of a batch whose worker or node is lost
 _LARGEST_BATCH = 16
+_PATIENCE = 30.0  # seconds without a batch, after which to look whether anybody is left
 _AHEAD = 2  # batches for every place that can run one
 
 
@@ -117,7 +118,12 @@ class _Cluster:
 
     def _collect(self, lanes: Sequence[_Lane]) -> Iterator[tuple[PairTask, Disagreement]]:
         """Wait for a batch; its answers."""
-        done, _ = self._ray.wait([reference for lane in lanes for reference in lane.running], num_returns=1)
+        running = [reference for lane in lanes for reference in lane.running]
+        done, _ = self._ray.wait(running, num_returns=1, timeout=_PATIENCE)
+        if not done and self._ray.cluster_resources().get("CPU", 0) < 1:  # Ray itself would wait for ever
+            raise WorkStopped(
+                "the cluster has no processor cores left: what is measured is kept, start nodes and resume"
+            )
         for reference in done:
             answers = self._answers(reference)
             for lane in lanes:
