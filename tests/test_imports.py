@@ -52,6 +52,8 @@ MAY_NEED_MORE = ("backends", "zoo", "experiments")
 ALLOWED = {
     ("cli", "typer"),  # the command line, all of it, is the one place that parses arguments
     ("engine.kernel", "numba"),  # compiled code cannot be lazy: `engine.compiled` imports it where numba is
+    ("engine.tableau", "numba"),  # likewise, by `engine.settle`
+    ("engine.dive", "numba"),  # through `engine.tableau`
 }
 
 
@@ -107,7 +109,12 @@ def test_the_core_needs_torch_numpy_and_onnx_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*PUBLIC, "__init__"])
 def test_all_is_complete_and_true(name: str) -> None:
-    optional = {"engine.kernel": "numba", "backends.marabou_worker": "maraboupy"}
+    optional = {
+        "engine.kernel": "numba",
+        "engine.tableau": "numba",
+        "engine.dive": "numba",
+        "backends.marabou_worker": "maraboupy",
+    }
     if name in optional and importlib.util.find_spec(optional[name]) is None:
         pytest.skip(f"{optional[name]} is not installed")
     module = importlib.import_module("karenina" if name == "__init__" else f"karenina.{name}")

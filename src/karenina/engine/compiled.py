@@ -19,7 +19,7 @@ import torch
 
 from karenina.engine.joint import Joint
 
-__all__ = ["available", "backward_bounds"]
+__all__ = ["available", "backward_bounds", "in_threads"]
 
 Tensor = torch.Tensor
 
@@ -41,7 +41,7 @@ def _threads(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="karenina")
 
 
-def _in_threads(count: int, tasks: int, function: Callable[..., None], *arguments: object) -> None:
+def in_threads(count: int, tasks: int, function: Callable[..., None], *arguments: object) -> None:
     """function(first, last, *arguments) over all tasks, shared among threads."""
     count = min(count, tasks)
     if count == 1:
@@ -74,5 +74,5 @@ def backward_bounds(
     weights, biases = joint.flat(k + 1)
     read = (sizes, weights, biases, slopes, intercepts, centre.contiguous().numpy(), radius.contiguous().numpy())
     tasks = joint.stack * len(centre)
-    _in_threads(threads, tasks, bound_rows, *read, needed.contiguous().numpy(), rows, constants, bounds)
+    in_threads(threads, tasks, bound_rows, *read, needed.contiguous().numpy(), rows, constants, bounds)
     return torch.from_numpy(rows), torch.from_numpy(constants), torch.from_numpy(bounds)

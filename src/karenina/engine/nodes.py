@@ -59,6 +59,10 @@ class Nodes:
         index = torch.arange(len(self), device=self.bound.device)
         return self[index[:count]], self[index[count:]]
 
+    def put(self, index: Tensor, some: Nodes) -> Nodes:
+        """With some nodes replaced."""
+        return Nodes(*(getattr(self, f.name).index_copy(0, index, getattr(some, f.name)) for f in fields(self)))
+
     def with_(self, **changes: Tensor) -> Nodes:
         return replace(self, **changes)
 

@@ -20,6 +20,7 @@ from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes, Pool, by_layer, flat
 from karenina.engine.rounding import UNIT
+from karenina.engine.settle import loose_neurons, settle
 from karenina.engine.tighten import Bounder, Tight, evaluate, tighten
 from karenina.query import Goal
 
@@ -27,6 +28,7 @@ __all__ = ["Search", "Settings"]
 
 Tensor = torch.Tensor
 FEW = 16  # nodes so few that a step is all overhead
+SETTLED_AT_ONCE = 64  # nodes between two looks at the clock
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class Settings:
 
     batch: int = 2048  # nodes bounded a step, at most
     steps: int = 3  # Polyak steps a node
-    endgame: int = 8  # loose neurons at which neurons are split instead of inputs
+    endgame: int = 40  # loose neurons at which neurons are split instead of inputs
+    programmes: int = 512  # linear programmes to settle a node with, at most
     starts: int = 64  # random starts of gradient ascent a case
     ascent: int = 10  # its steps
     climbers: int = 32  # open nodes from whose corners the ascent is tried again
@@ -49,6 +52,7 @@ class Search:
     def __init__(self, shared: Bounder, incumbent: Incumbent, goal: Goal, settings: Settings) -> None:
         self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
         self.boxes = self._steps = 0
+        self._compiled = bool(settings.threads) and shared.cases.lower.device.type == "cpu"
         self._deadline = math.inf
         self.closed = -math.inf  # the largest bound of what has been closed or cut off
         self._least_gap = 4 * float(shared.cases.error.max())  # a smaller one is beyond float64
@@ -140,10 +144,13 @@ class Search:
     def _bound(self, nodes: Nodes) -> Nodes:
         """The nodes that stay open, with tighter bounds, smaller boxes and the next split chosen."""
         nodes, hidden = self._open(*self._quick_bound(nodes))
+        if self._compiled and len(nodes):
+            nodes, hidden = self._open(*self._settle(nodes, hidden))
         if not len(nodes):
             return nodes
         tight = tighten(self.shared, nodes, hidden.lines, self.aim, self.target, self.settings.steps)
-        tight = tighten_by_cuts(self.shared, nodes, tight, hidden, self.incumbent, self.aim)
+        if not self._compiled:
+            tight = tighten_by_cuts(self.shared, nodes, tight, hidden, self.incumbent, self.aim)
         self._climb(nodes, tight)
         least_width, endgame = self._least_width(nodes), self.settings.endgame
         next_split, second = choose_split(self.shared.joint, nodes, tight, hidden, least_width, endgame)
@@ -175,6 +182,26 @@ class Search:
         empty = (nodes.neuron_lower > nodes.neuron_upper).any(1)
         bound = torch.where(empty, -math.inf, torch.minimum(quick.bound, nodes.bound))
         return nodes.with_(bound=bound, slopes=quick.slopes), hidden
+
+    def _settle(self, nodes: Nodes, hidden: Hidden) -> tuple[Nodes, Hidden]:
+        """Search over the neurons of the nodes that have few loose ones, some nodes at a time."""
+        loose = loose_neurons(hidden)
+        few = (loose.sum(1) <= self.settings.endgame).nonzero().squeeze(1)
+        for index in torch.split(few, SETTLED_AT_ONCE):
+            if not len(index) or time.perf_counter() >= self._deadline:
+                break
+            found = settle(
+                self.shared,
+                nodes[index],
+                hidden.take(index),
+                loose[index],
+                self.target,
+                programmes=self.settings.programmes,
+                threads=self.settings.threads or 0,
+            )
+            self.incumbent.offer(found.points, nodes.case[index])
+            nodes = nodes.put(index, found.better(nodes[index]))
+        return nodes, hidden
 
     def _open(self, nodes: Nodes, hidden: Hidden) -> tuple[Nodes, Hidden]:
         """The nodes above the target."""

@@ -1,0 +1,284 @@
+"""A depth-first search over the loose neurons of one node, compiled.
+
+Enters: nodes that linear bounds left open. Leaves: for each, whether every leaf of its search lies below the target and
+the largest bound of a leaf; else the multipliers of its own linear programme, and a point to try as a witness.
+
+The linear programmes (`tableau`) say which multipliers to take and which neuron to decide next. They are never
+believed: a leaf is closed only by `certify`, the same back-substitution as everywhere in the engine, rounding included.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from karenina.engine.packed import LINES, Array, Batch, Found, Integers, Node, Prices, Tableau, Weights
+from karenina.engine.tableau import INFEASIBLE, OPTIMAL, compiled, fill, solve
+
+__all__ = ["certify", "dive"]
+
+FREE, LEFT, RIGHT = 0, 1, 2  # what is known of a neuron: nothing, or the side of its kink
+PIVOTS = 400  # a programme, at most
+
+
+@compiled
+def certify(net: Weights, node: Node, state: Integers, dual: Prices) -> float:
+    """A sound upper bound of the node, its neurons on their sides; sets dual.slopes and adds to dual.prices."""
+    sizes, depth, stack, outputs = net.sizes, len(net.sizes) - 2, len(net.weights), net.sizes[-1]
+    coefficients, bound = node.objective.copy(), node.constant
+    for r in range(len(node.rows)):
+        coefficients += dual.multipliers[r] * node.rows[r]
+        bound += dual.multipliers[r] * node.offsets[r]
+    above, below, total = np.empty(sizes.max()), np.empty(sizes.max()), np.zeros(sizes[0])
+    for s in range(stack):
+        weight_at, bias_at, neuron_at = net.weights.shape[1], net.biases.shape[1], len(node.lines)
+        above[:outputs] = coefficients[s * outputs : (s + 1) * outputs]
+        for k in range(depth, -1, -1):
+            part = 0.0  # each layer's own sum: a large constant above must not round it
+            weight_at -= sizes[k] * sizes[k + 1]
+            bias_at -= sizes[k + 1]
+            below[: sizes[k]] = 0.0
+            for m in range(sizes[k + 1]):
+                part += above[m] * net.biases[s, bias_at + m]
+                for i in range(sizes[k]):
+                    below[i] += above[m] * net.weights[s, weight_at + m * sizes[k] + i]
+            if k > 0:
+                neuron_at -= stack * sizes[k]
+                for i in range(sizes[k]):
+                    neuron = neuron_at + s * sizes[k] + i
+                    above[i], constant = _through(net, node, neuron, state[neuron], below[i], dual)
+                    part += constant
+            bound += part
+        total += below[: sizes[0]]
+    for i in range(sizes[0]):
+        bound += total[i] * (node.upper[i] if total[i] >= 0 else node.lower[i])
+    return bound
+
+
+@compiled
+def _through(net: Weights, node: Node, neuron: int, state: int, reach: float, dual: Prices) -> tuple[float, float]:
+    """From a coefficient on a neuron's output to one on its pre-activation, and a constant."""
+    lines, wanted = node.lines[neuron], dual.wanted[neuron]
+    side = 0 if reach >= 0 else 4
+    if state == FREE:
+        slope = lines[side]
+        if lines[side + 1] > slope and reach != 0.0 and wanted / reach > slope:
+            slope = min(wanted / reach, lines[side + 1])
+    else:
+        convex = lines[5] > lines[4]  # the side that turns about the kink has the pieces
+        side = 4 if convex else 0
+        slope = lines[side] if (state == LEFT) == convex else lines[side + 1]
+    missing = wanted - reach * slope
+    if abs(missing) > 1e-12 * (abs(wanted) + abs(reach)):  # not where wanted is NaN
+        dual.prices[neuron] += missing
+    price = dual.prices[neuron]
+    dual.slopes[neuron] = slope
+    constant = reach * (lines[side + 3] - slope * lines[side + 2])
+    if price != 0.0:
+        edge = node.bounds[neuron, 0] if price > 0 else node.bounds[neuron, 1]
+        if state == (RIGHT if price > 0 else LEFT):
+            edge = lines[side + 2]  # the kink
+        constant += abs(price) * 2 * net.errors[neuron] - price * edge
+    return reach * slope + price, constant
+
+
+@compiled
+def _read(node: Node, t: Tableau, count: int, cut_of: Integers, stuck: int, target: float, dual: Prices) -> None:
+    """The tableau's prices; where a row is stuck below 0, with the proof of that, weighted to reach the target."""
+    columns = len(t.column)
+    dual.wanted[:] = np.nan
+    for neuron in node.loose:
+        dual.wanted[neuron] = 0.0
+    dual.prices[:] = 0.0
+    dual.multipliers[:] = 0.0
+    weight = 0.0
+    if stuck >= 0:
+        excess = max(0.0, t.cost[columns] - target)
+        weight = (2 * excess + 1e-6 * (1 + abs(target))) / -t.body[stuck, columns]
+        _price(node, t, count, cut_of, t.basic[stuck], weight, dual)
+    for k in range(columns):
+        price = -t.cost[k] - (weight * t.body[stuck, k] if stuck >= 0 else 0.0)
+        _price(node, t, count, cut_of, t.column[k], price, dual)
+
+
+@compiled
+def _price(node: Node, t: Tableau, count: int, cut_of: Integers, variable: int, price: float, dual: Prices) -> None:
+    """Book one variable's price; those of the inputs' bounds follow from the rest."""
+    inputs = len(node.lower)
+    if variable < inputs:
+        return
+    row = variable - inputs - LINES * len(node.loose)
+    if t.flipped[variable]:
+        price = -price
+    if row < 0:
+        neuron, number = node.loose[(variable - inputs) // LINES], (variable - inputs) % LINES
+        slope = node.lines[neuron, 4 * (number // 2) + number % 2]
+        dual.wanted[neuron] += price * slope if number < 2 else -price * slope
+    elif cut_of[row] == 0:
+        dual.multipliers[row - (count - len(dual.multipliers))] = max(price, 0.0)
+    else:
+        dual.prices[abs(cut_of[row]) - 1] += max(price, 0.0) * np.sign(cut_of[row])
+
+
+@compiled
+def _pieces(node: Node, neuron: int) -> tuple[int, int]:
+    """The numbers of the lines left and right of a splittable neuron's kink."""
+    return (2, 3) if node.lines[neuron, 5] > node.lines[neuron, 4] else (1, 0)
+
+
+@compiled
+def _decide(node: Node, t: Tableau, count: int, state: Integers, target: float) -> tuple[int, bool]:
+    """The loose neuron whose decision promises most, and whether left promises less than right; -1 if all are exact.
+
+    What a decision promises is the fall of the value by the first pivot: the dual simplex method's look ahead.
+    """
+    inputs, columns = len(node.lower), len(t.column)
+    row_of = np.full(LINES * len(node.loose), -1)
+    for r in range(count):
+        if 0 <= t.basic[r] - inputs < len(row_of):
+            row_of[t.basic[r] - inputs] = r
+    need = max(t.cost[columns] - target, 1e-300)
+    best, chosen, left_is_less = -1.0, -1, False
+    for place, neuron in enumerate(node.loose):
+        if state[neuron] != FREE or not node.splittable[neuron]:
+            continue
+        left, right = _pieces(node, neuron)
+        left, right = row_of[LINES * place + left], row_of[LINES * place + right]
+        if left < 0 or right < 0 or min(t.body[left, columns], t.body[right, columns]) <= 1e-7:
+            continue
+        a, b = _promise(t, left, need), _promise(t, right, need)
+        score = (a + 1e-3 * need) * (b + 1e-3 * need)
+        if score > best:
+            best, chosen, left_is_less = score, place, a <= b
+    return chosen, left_is_less
+
+
+@compiled
+def _promise(t: Tableau, row: int, need: float) -> float:
+    """By how much the value falls at least when the row's variable must be 0, up to `need`."""
+    least = np.inf
+    for k in range(len(t.column)):
+        push = -t.body[row, k]
+        if push > 1e-9 and t.high[t.column[k]] > 0.0:
+            least = min(least, max(0.0, -t.cost[k]) / push)
+    return float(min(need, t.body[row, len(t.column)] * least))
+
+
+@compiled
+def _point(node: Node, t: Tableau, count: int, x: Array) -> None:
+    """Where the programme's solution is."""
+    for k in range(len(t.column)):
+        _coordinate(node, t, t.column[k], 0.0, x)
+    for r in range(count):
+        _coordinate(node, t, t.basic[r], t.body[r, len(t.column)], x)
+
+
+@compiled
+def _coordinate(node: Node, t: Tableau, i: int, value: float, x: Array) -> None:
+    if i < len(x):
+        x[i] = node.upper[i] - value if t.flipped[i] else node.lower[i] + value
+        x[i] = min(max(x[i], node.lower[i]), node.upper[i])
+
+
+@compiled
+def _tableaux(node: Node, levels: int) -> Tableau:
+    """Room for a tableau at every level of the search, along a first axis."""
+    inputs, loose = len(node.lower), len(node.loose)
+    rows = 3 * loose + np.isfinite(node.cuts).sum() + len(node.rows)
+    columns, variables = inputs + loose, inputs + LINES * loose + rows
+    return Tableau(
+        np.empty((levels, rows, columns + 1)),
+        np.empty((levels, columns + 1)),
+        np.empty((levels, columns), np.int64),
+        np.empty((levels, rows), np.int64),
+        np.empty((levels, variables)),
+        np.empty((levels, variables), np.bool_),
+    )
+
+
+@compiled
+def _at(levels: Tableau, level: int) -> Tableau:
+    return Tableau(
+        levels.body[level],
+        levels.cost[level],
+        levels.column[level],
+        levels.basic[level],
+        levels.high[level],
+        levels.flipped[level],
+    )
+
+
+@compiled
+def _branch(node: Node, levels: Tableau, state: Integers, level: int, place: int, left_first: bool) -> None:
+    """Two copies of a level's programme, with one neuron decided either way: the first to be searched on top."""
+    levels.body[level + 1], levels.cost[level + 1] = levels.body[level], levels.cost[level]
+    levels.column[level + 1], levels.basic[level + 1] = levels.column[level], levels.basic[level]
+    levels.high[level + 1], levels.flipped[level + 1] = levels.high[level], levels.flipped[level]
+    state[level + 1] = state[level]
+    neuron = node.loose[place]
+    left, right = _pieces(node, neuron)
+    on_left, on_right = (level + 1, level) if left_first else (level, level + 1)
+    variable = len(node.lower) + LINES * place
+    levels.high[on_left, variable + left], state[on_left, neuron] = 0.0, LEFT
+    levels.high[on_right, variable + right], state[on_right, neuron] = 0.0, RIGHT
+
+
+@compiled
+def _search(net: Weights, node: Node, target: float, budget: int, b: int, found: Found) -> None:
+    """Close one node, or find out that it cannot be done within the budget."""
+    neurons, deepest = len(node.lines), len(node.loose) + 1
+    levels, state = _tableaux(node, deepest), np.zeros((deepest, neurons), np.int64)
+    cut_of = np.zeros(levels.body.shape[1], np.int64)
+    dual = Prices(np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(len(node.rows)))
+    count = fill(net, node, _at(levels, 0), cut_of)
+    level, largest = 0, -np.inf
+    while level >= 0:
+        t = _at(levels, level)
+        ended, stuck = solve(t, count, target - 1e-9 * abs(target), PIVOTS)
+        bound = np.inf
+        if found.programmes[b] == 0 or stuck >= 0 or t.cost[-1] <= target:
+            _read(node, t, count, cut_of, stuck, target, dual)
+            bound = certify(net, node, state[level], dual)
+        if found.programmes[b] == 0:
+            found.bound[b], found.slopes[b], found.prices[b] = bound, dual.slopes, dual.prices
+            found.multipliers[b] = dual.multipliers
+            _point(node, t, count, found.points[b])
+        found.programmes[b] += 1
+        if bound <= target:
+            largest = max(largest, bound)
+            level -= 1
+            continue
+        if ended == INFEASIBLE or found.programmes[b] >= budget:
+            return
+        place, left_first = _decide(node, t, count, state[level], target)
+        if place < 0:
+            if ended == OPTIMAL:  # no neuron is off: the point attains the value
+                _point(node, t, count, found.points[b])
+            return
+        _branch(node, levels, state, level, place, left_first)
+        level += 1
+    found.bound[b], found.closed[b] = largest, True
+
+
+@compiled
+def dive(first: int, last: int, net: Weights, batch: Batch, target: float, budget: int, found: Found) -> None:
+    """Search nodes first .. last - 1 with at most `budget` programmes each."""
+    for b in range(first, last):
+        loose = np.flatnonzero(batch.is_loose[b])
+        place = np.full(batch.is_loose.shape[1], -1)
+        place[loose] = np.arange(len(loose))
+        node = Node(
+            batch.lower[b],
+            batch.upper[b],
+            batch.lines[b],
+            batch.bounds[b],
+            loose,
+            place,
+            batch.splittable[b],
+            batch.cuts[b],
+            batch.slopes[b],
+            batch.objective[b],
+            batch.constant[b],
+            batch.rows[b],
+            batch.offsets[b],
+        )
+        _search(net, node, target, budget, b, found)
