@@ -57,10 +57,10 @@ class Drift:
 class DriftEnvironments(VecEnv):  # type: ignore[misc]
     """The same episodes as Stable-Baselines3 wants them, with the scenarios the trainer would choose."""
 
-    def __init__(self, episodes: ppo.Episodes) -> None:
+    def __init__(self, episodes: ppo.Episodes, tell_cuts: bool = True) -> None:
         box = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float32)
         super().__init__(episodes.simulator.count, box, gymnasium.spaces.Box(-0.5, 0.5, (1,), np.float32))
-        self.episodes = episodes
+        self.episodes, self.tell_cuts = episodes, tell_cuts
 
     def reset(self) -> Any:
         return self.episodes.observations.astype(np.float32)
@@ -72,7 +72,7 @@ class DriftEnvironments(VecEnv):  # type: ignore[misc]
         step = self.episodes.simulator.step(self.actions.astype(np.float64))
         done = step.terminated | step.truncated
         infos: list[dict[str, Any]] = [
-            {"terminal_observation": x, "TimeLimit.truncated": bool(cut and not lost)}
+            {"terminal_observation": x, "TimeLimit.truncated": bool(self.tell_cuts and cut and not lost)}
             for x, cut, lost in zip(step.observations.astype(np.float32), step.truncated, step.terminated, strict=True)
         ]
         fresh = self.episodes.restart(done) if done.any() else step.observations
@@ -214,16 +214,17 @@ def _nowhere(inputs: int, environments: int) -> VecEnv:
     return made
 
 
-def test_rollout_equals_stable_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_rollout_equals_stable_baselines(bootstrap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sides see the same episodes and the same noise: actions, values, densities and rewards must agree."""
-    settings = replace(SMALL, environments=4, batch=64)
+    settings = replace(SMALL, environments=4, batch=64, bootstrap=bootstrap)
     learners = ppo.Learners.start((11,), 3, settings)
     learners.parameters[:] += 0.2 * torch.randn(learners.parameters.shape, generator=torch.manual_seed(1))
     noise = np.random.default_rng(2).standard_normal((4, settings.steps), np.float32)
     rollout = ppo.Rollout.empty(4, settings.steps, 3)
     ppo.collect(learners, settings, ppo.Episodes(Drift(4), (11,), 0), noise, rollout)
 
-    model = reference(settings, DriftEnvironments(ppo.Episodes(Drift(4), (11,), 0)))
+    model = reference(settings, DriftEnvironments(ppo.Episodes(Drift(4), (11,), 0), bootstrap))
     give(learners, 0, model.policy)
     columns = iter(noise.T)
     monkeypatch.setattr(

@@ -113,6 +113,17 @@ def test_stable_baselines_is_resumed_too(training: Recipe, trainer: str, tmp_pat
     assert ("tanh" in stories[0]["action"]) == (training is SMALL_SAC)
 
 
+def test_without_bootstrap_an_episode_that_is_cut_has_ended() -> None:
+    baselines = pytest.importorskip("karenina.zoo.stable_baselines")
+    for bootstrap in (True, False):
+        short = recipe("cartpole", {"bootstrap": bootstrap}, {"episode_steps": 1, "angle_limit": 1.0})
+        environments = baselines.model_for(short, 1).env
+        environments.reset()
+        _, _, done, infos = environments.step(np.zeros((1, 1), np.float32))
+        assert done.all()
+        assert infos[0]["TimeLimit.truncated"] is bootstrap
+
+
 @pytest.mark.parametrize("training", [SMALL_SAC, TINY])
 def test_exported_actors_act_as_their_models_do(training: Recipe) -> None:
     baselines = pytest.importorskip("karenina.zoo.stable_baselines")
@@ -184,6 +195,7 @@ def test_recipes_are_the_papers() -> None:
         ({"momentum": 1}, {}, "no hyperparameter 'momentum'"),
         ({"batch": "many"}, {}, "not of that kind"),
         ({"batch": True}, {}, "not of that kind"),
+        ({"bootstrap": 1}, {}, "not of that kind"),
         ({"batch": 100}, {}, "multiple of the batch"),
         ({"checkpoints": 0}, {}, "at least one checkpoint"),
         ({}, {"wind": 3}, "no parameter 'wind'"),

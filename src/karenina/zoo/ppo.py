@@ -62,6 +62,7 @@ class Settings:
     entropy_coefficient: float = 0.0
     largest_gradient: float = 0.5
     hidden: tuple[int, int] = (32, 16)
+    bootstrap: bool = True  # an episode cut by its time limit is worth what the critic expects after it; else nothing
 
     def __post_init__(self) -> None:
         if min(self.steps, self.environments, self.batch, self.epochs) < 1 or self.samples % self.batch:
@@ -279,7 +280,7 @@ class Episodes:
 def collect(learners: Learners, settings: Settings, episodes: Episodes, noise: Floats, into: Rollout) -> None:
     """Let all policies act for `settings.steps` steps; `noise` is (slots, steps).
 
-    An episode cut by its time limit is worth what the critic says it would still have earned.
+    An episode cut by its time limit is worth what the critic says it would still have earned, if settings say so.
     """
     networks, log_deviations = learners.compiled(), learners.log_deviations()
     simulator, seeds = episodes.simulator, len(learners.seeds)
@@ -292,7 +293,7 @@ def collect(learners: Learners, settings: Settings, episodes: Episodes, noise: F
         x = step.observations
         if _book(step.rewards, step.terminated, step.truncated, t, into.rewards, into.starts, episodes.returns):
             cut = step.truncated & ~step.terminated
-            if cut.any():
+            if settings.bootstrap and cut.any():
                 _values(networks, seeds, x, cut, rest)
                 into.rewards[cut, t] += np.float32(settings.gamma) * rest[cut]
             x = episodes.restart(into.starts[:, t + 1])

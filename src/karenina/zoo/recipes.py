@@ -134,8 +134,9 @@ def recipe(
 def _check(benchmark: str, name: str, value: object, known: Mapping[str, object]) -> None:
     if name not in known:
         raise InputError(f"{benchmark} has no hyperparameter {name!r}; it has {', '.join(known)}")
-    kinds = {"int": (int,), "float": (int, float), "str": (str, int, float), "tuple": (list, tuple)}
-    if isinstance(value, bool) or not isinstance(value, kinds[type(known[name]).__name__]):
+    kinds = {bool: (bool,), int: (int,), float: (int, float), str: (str, int, float), tuple: (list, tuple)}
+    kind = type(known[name])
+    if not isinstance(value, kinds[kind]) or (isinstance(value, bool) and kind is not bool):
         raise InputError(f"{benchmark}: {name} is {known[name]!r} by default; {value!r} is not of that kind")
 
 

@@ -57,8 +57,20 @@ def model_for(recipe: Recipe, seed: int) -> PPO | SAC:
     torch.manual_seed(seed)
     settings = recipe.settings
     count = settings.environments if isinstance(settings, Settings) else 1
-    environments = StableBaselinesEnvironments(recipe.parameters().simulator(count))
+    cut = settings.bootstrap if isinstance(settings, Settings) else True
+    kind = StableBaselinesEnvironments if cut else _Ending
+    environments = kind(recipe.parameters().simulator(count))
     return _ppo(settings, environments) if isinstance(settings, Settings) else _sac(settings, environments)
+
+
+class _Ending(StableBaselinesEnvironments):
+    """Environments that do not tell a time limit from an end: Stable-Baselines3 then expects nothing after it."""
+
+    def step_wait(self) -> Any:
+        observations, rewards, done, infos = super().step_wait()
+        for info in infos:
+            info["TimeLimit.truncated"] = False
+        return observations, rewards, done, infos
 
 
 def _ppo(settings: Settings, environments: VecEnv) -> PPO:
