@@ -203,8 +203,15 @@ def test_unseeded_episodes_differ_and_seeded_ones_do_not() -> None:
     assert (made.reset()[0] != first).any()
 
 
-def test_the_names_are_known_after_importing_the_package() -> None:
-    code = "import gymnasium, karenina.zoo.environments; print(gymnasium.make('karenina/PccNs-v0').unwrapped)"
+@pytest.mark.parametrize(
+    ("imports", "name"),
+    [
+        ("gymnasium, karenina.zoo.environments", "karenina/PccNs-v0"),
+        ("gymnasium", "karenina.zoo.environments:karenina/PccNs-v0"),
+    ],
+)
+def test_gymnasium_knows_the_names(imports: str, name: str) -> None:
+    code = f"import {imports}; print(gymnasium.make('{name}').unwrapped)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "SingleEnvironment" in done.stdout, done.stderr
 

@@ -205,6 +205,20 @@ def test_values_of_set_are_json_or_text() -> None:
     assert assignments(["a=1", "b=[1, 2]", "c = divide"]) == {"a": 1, "b": [1, 2], "c": "divide"}
 
 
+def test_without_the_extra_the_command_names_it(tmp_path: Path) -> None:
+    network(4).to_onnx(tmp_path / "policy.onnx")
+    code = f"""
+import sys
+sys.modules.update(dict.fromkeys(["numba", "gymnasium", "stable_baselines3"]))  # as if they were not installed
+from karenina.cli import run
+sys.exit(run(["zoo", "evaluate", "cartpole", "--models", {str(tmp_path / "policy.onnx")!r}]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "numba" in done.stderr
+    assert "karenina[zoo]" in done.stderr
+
+
 def test_importing_the_zoo_needs_nothing_more() -> None:
     code = (
         "import sys, karenina.zoo, karenina.zoo.commands;"

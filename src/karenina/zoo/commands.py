@@ -19,7 +19,7 @@ import typer
 from karenina.cli.groups import expanded
 from karenina.cli.options import Action, Json, Reading
 from karenina.cli.terminal import working, write
-from karenina.errors import InputError
+from karenina.errors import InputError, MissingExtra
 from karenina.zoo.train_command import train
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def evaluate(
     with working("reading"):
         changes = assignments(change or ())
         policies = _policies(benchmark, [*(models or []), *(paths or [])], reading)
-        from karenina.zoo.evaluation import evaluate as play
+        try:
+            from karenina.zoo.evaluation import evaluate as play
+        except ModuleNotFoundError as missing:
+            raise MissingExtra(str(missing.name), "zoo") from missing
     with _progress() as told:
         executed = reading.action is Action.EXECUTED
         options: dict[str, Any] = {"episodes": episodes, "seed": seed, "jobs": jobs, "changes": changes}

@@ -231,7 +231,7 @@ class Aurora(Episodes):
         self.parameters = parameters
         self.action_high = float(parameters.action_bound)
         self.action_low = -self.action_high
-        self._ranges = np.array([getattr(parameters, name) for name in _RANGES])  # (5, low and high)
+        self._ranges = np.array([getattr(parameters, name) for name in _RANGES], np.float64)  # (5, low and high)
         self._links, self._flight, self._seen = _nothing(count)
         self._smallest = np.full(count, np.inf)  # the smallest average round-trip time of any interval so far
         self._durations = np.zeros(count)  # of the next interval

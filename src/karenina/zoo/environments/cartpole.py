@@ -155,7 +155,7 @@ class CartPole(Episodes):
         self.action_high = parameters.action_bound if parameters.mapping == "minimum-magnitude" else 1.0
         self.action_low = -self.action_high
         self._ends = np.zeros((count, 2))  # of each episode's platform
-        self._platforms = np.array(parameters.platforms)  # (platforms, 2)
+        self._platforms = np.array(parameters.platforms, np.float64)  # (platforms, 2)
         total = parameters.cart_mass + parameters.pole_mass
         self._physics = _Physics(
             mapping=_MAPPINGS.index(parameters.mapping),

@@ -16,10 +16,16 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def compiled(function: Function) -> Function:
-    """A function called from Python: compiled when it is first called, and kept on disk."""
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    """A function called from Python: compiled when it is first called, and kept on disk where there is a place."""
+    try:
+        return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    except RuntimeError:  # neither the package's folder nor the user's can be written to
+        return cast(Function, numba.njit(nogil=True, error_model="numpy")(function))
 
 
 def inlined(function: Function) -> Function:
-    """A function called from compiled ones only."""
+    """A function called from compiled ones only.
+
+    What is kept on disk does not notice when one of another module changes: `make clean` then.
+    """
     return cast(Function, numba.njit(nogil=True, error_model="numpy", inline="always")(function))

@@ -168,7 +168,8 @@ class MountainCar(Episodes):
         super().__init__(count, 2, 1, parameters.episode_steps)
         self.parameters = parameters
         self.action_low, self.action_high = float(parameters.min_action), float(parameters.max_action)
-        self._ranges = np.array([parameters.start_positions, parameters.start_velocities])  # (2, low and high)
+        ranges = [parameters.start_positions, parameters.start_velocities]
+        self._ranges = np.array(ranges, np.float64)  # (2, low and high)
         derived = ("penalty", "pull", "episode_steps")
         same = {name: float(getattr(parameters, name)) for name in _Physics._fields if name not in derived}
         self._physics = _Physics(
