@@ -164,7 +164,7 @@ def test_rungs() -> None:
     assert rung(12.0, 10.0, 1e-3, inf) == 1.0
     assert rung(9.9, 10.0, 1e-3, inf) == 0.5
     assert rung(9.9, 10.0, 1e-3, 0.5) == 0.25  # never the same again
-    assert rung(0.1, 10.0, 1e-3, inf) == 0.0
+    assert rung(0.01, 10.0, 1e-3, inf) == 0.0
     assert rung(5.0, 0.0, 1e-3, inf) == 0.0
     assert rung(1.0, 1e-3, 1e-3, inf) == 0.0  # no rung below the tolerance
 

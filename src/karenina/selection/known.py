@@ -50,6 +50,21 @@ class Standing:
     def models(self) -> int:
         return len(self.members)
 
+    def without(self, places: Places) -> Standing:
+        """The standing after some models have left."""
+        stay = np.setdiff1d(np.arange(self.models + 1), places)
+        block = np.ix_(stay, stay)
+        value = self.value[block]
+        return Standing(
+            self.members[stay[:-1]],
+            value,
+            self.lower[block],
+            self.upper[block],
+            self.settled[block],
+            self.reached[block],
+            _sums(value),
+        )
+
     @property
     def order(self) -> Places:
         """The models by score, the highest first; among equal scores the one later in the list first."""
@@ -139,9 +154,13 @@ class Known:
             _bordered(upper),
             np.pad(settled, (0, 1), constant_values=True),
             np.pad(self.reached[block], (0, 1), constant_values=True),
-            np.array([math.fsum(row) for row in value.tolist()]),
+            _sums(value),
         )
 
 
 def _bordered(matrix: Array) -> Array:
     return np.pad(matrix, (0, 1))
+
+
+def _sums(value: Array) -> Array:
+    return np.array([math.fsum(row) for row in value.tolist()])

@@ -2,23 +2,29 @@
 
 Values are lower ends, so what keeps a claim a > b open is mostly how far the upper ends of b's pairs lie above them.
 b can afford as much of that as the values of a and b are apart: its widest pairs are cut down to one level, so chosen
-that what is left fits. A pair that is narrow enough, or belongs to no open claim, is left alone. The choice depends
-on what is known and on nothing else: not on who measures, nor on the order in which answers came.
+that what is left fits. A pair that is narrow enough, or belongs to no open claim, is left alone.
+
+Every measurement starts anew, so a pair had better be measured once to what it will be needed for at last. The values
+tell how the selection would go on from here; a pair that is wanted now is wanted as narrow as any of those later
+decisions will need it.
+
+The choice depends on what is known and on nothing else: not on who measures, nor on the order in which answers came.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
 from karenina.selection.criteria import Comparisons
 from karenina.selection.known import Array, Flags, Places, Standing
 
-__all__ = ["COARSEST", "RUNGS", "narrowing", "rung", "widths"]
+__all__ = ["COARSEST", "RUNGS", "foresighted", "narrowing", "rung", "widths"]
 
 COARSEST = 1e300  # a tolerance that the first bounds of any pair reach
-RUNGS = (1.0, 0.5, 0.25, 0.125, 1 / 32)  # of the ladder: widths relative to the lower end
+RUNGS = tuple(2.0**-step for step in range(10))  # of the ladder, the widest first: widths relative to the lower end
 SHARE = 0.9  # of what a model can afford, so that rounding and chance leave the claim certain
 ENDLESS = 1e200  # stands for an infinite width in sums
 
@@ -26,8 +32,8 @@ ENDLESS = 1e200  # stands for an infinite width in sums
 def rung(width: float, value: float, finest: float, asked: float) -> float:
     """The widest relative tolerance of the ladder that gives the width and is finer than what was asked; 0 for exact.
 
-    Every measurement starts anew, so the ladder has few rungs: a pair is asked for about twice the work each time. It
-    depends on the pair alone and not on the population, so that answers can be used again when models are added.
+    The ladder depends on the pair alone and not on the population, so that answers can be used again when models are
+    added.
     """
     return next((rung for rung in RUNGS if finest < rung * value <= width and rung < asked), 0.0)
 
@@ -46,6 +52,20 @@ def widths(standing: Standing, claims: Comparisons, finest: float) -> Array:
         rows = np.union1d(claims.high, claims.low)
         wanted[rows] = np.where(standing.settled[rows], np.inf, 0.0)
     return np.minimum(wanted, wanted.T)
+
+
+def foresighted(
+    standing: Standing, wanted: Array, later: Iterable[tuple[Standing, Comparisons]], finest: float
+) -> Array:
+    """What is wanted, as narrow as the decisions that are likely to follow will want it."""
+    for ahead, claims in later:
+        open_ = claims[~claims.certain(ahead)]
+        if len(open_):
+            places = np.append(np.searchsorted(standing.members, ahead.members), standing.models)
+            block = np.ix_(places, places)
+            needed = np.minimum(wanted[block], widths(ahead, open_, finest))
+            wanted[block] = np.where(np.isfinite(wanted[block]), needed, np.inf)
+    return wanted
 
 
 def narrowing(standing: Standing, finest: float) -> Array:

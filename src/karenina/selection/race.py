@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from karenina.disagreement import Measure, PairTask
 from karenina.query import Status
 from karenina.selection.criteria import Comparisons
 from karenina.selection.known import Array, Known, Standing
-from karenina.selection.plan import COARSEST, RUNGS, narrowing, rung, widths
+from karenina.selection.plan import COARSEST, RUNGS, foresighted, narrowing, rung, widths
 from karenina.selection.result import Certainty
 
 __all__ = ["Progress", "Race", "Verdict", "score_interval"]
@@ -68,9 +68,15 @@ class Race:
         self._round(tasks, "measuring all pairs" if exact else "bounding all pairs")
 
     def settle(
-        self, members: Sequence[int], decide: Callable[[Standing], tuple[Outcome, Comparisons]]
+        self,
+        members: Sequence[int],
+        decide: Callable[[Standing], tuple[Outcome, Comparisons]],
+        foresee: Callable[[Standing], Iterable[tuple[Standing, Comparisons]]] = lambda _: (),
     ) -> tuple[Outcome, Verdict, Standing]:
-        """Measure until what is decided about the members is certain, or cannot become so."""
+        """Measure until what is decided about the members is certain, or cannot become so.
+
+        `foresee` gives the decisions that are likely to follow, with their claims.
+        """
         self._report("deciding", 0, 0)
         while True:
             standing = self.known.standing(members)
@@ -78,7 +84,9 @@ class Race:
             open_ = claims[~claims.certain(standing)]
             if not len(open_):
                 return outcome, Verdict(Certainty.CERTIFIED), standing
-            tasks = self._tasks(standing, widths(standing, open_, self.known.goal.tolerance))
+            wanted = widths(standing, open_, self.known.goal.tolerance)
+            wanted = foresighted(standing, wanted, foresee(standing), self.known.goal.tolerance)
+            tasks = self._tasks(standing, wanted)
             if not tasks:
                 return outcome, self._verdict(standing, open_), standing
             self._round(tasks, "tightening pairs that leave the decision open")

@@ -11,8 +11,9 @@ the exception, and are named.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Unpack
 
@@ -32,6 +33,7 @@ from karenina.selection.settings import SelectionOptions, SelectionSettings
 
 __all__ = ["Progress", "select"]
 
+FORESIGHT = 12  # iterations
 TIE_RULE = (
     "where the intervals did not tell scores apart, the lower ends of the pairs' intervals did; "
     "of equal scores the model later in the list goes first, of equal gaps the higher one counts"
@@ -112,11 +114,7 @@ class _Selecting:
         race = self.race
         race.iteration += 1
 
-        def decided(standing: Standing) -> tuple[Decision, Comparisons]:
-            decision = decide(standing, self.settings)
-            return decision, decision.claims
-
-        decision, verdict, standing = race.settle(race.members, decided)
+        decision, verdict, standing = race.settle(race.members, self._decide, self._foresee)
         if not decision.count:
             race.iteration -= 1
             return Stop(decision.reason, verdict.certainty, self._pairs(verdict))
@@ -126,6 +124,20 @@ class _Selecting:
         race.members = [member for member in race.members if member not in set(removed)]
         self.iterations.append(self._iteration(decision, verdict, removed))
         return None
+
+    def _decide(self, standing: Standing) -> tuple[Decision, Comparisons]:
+        decision = decide(standing, self.settings)
+        return decision, decision.claims
+
+    def _foresee(self, standing: Standing) -> Iterator[tuple[Standing, Comparisons]]:
+        """The next iterations, if the values of the pairs are right."""
+        left = math.inf if self.settings.iterations is None else self.settings.iterations - self.race.iteration
+        for _ in range(int(min(left, FORESIGHT))):
+            count = decide(standing, self.settings).count
+            if not 0 < count < standing.models - 2:
+                return
+            standing = standing.without(standing.order[:count])
+            yield standing, decide(standing, self.settings).claims
 
     def _iteration(self, decision: Decision, verdict: Verdict, removed: list[int]) -> Iteration:
         return Iteration(
