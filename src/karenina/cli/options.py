@@ -136,7 +136,7 @@ _JOBS = typer.Option("--jobs", min=0, metavar="N", help="Processes to measure wi
 _RAY = typer.Option(
     "--ray",
     metavar="[ADDRESS]",
-    help="Measure on a Ray cluster: host:port, ray://host:port or auto; without an address, one started here.",
+    help="Measure on a Ray cluster: host:port, or auto for the one here; without an address, one is started.",
     show_default=False,
 )
 _RAY_GPUS = typer.Option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from karenina.distance import Distance
     from karenina.domain import Domain
     from karenina.execution import Work
+    from karenina.network import Network
     from karenina.query import Goal
     from karenina.selection import Selection, SelectionSettings
     from karenina.store import Configuration, Run
@@ -39,14 +40,23 @@ class Plan:
     configuration: Configuration
     folder: Path
 
+    @property
+    def networks(self) -> list[Network]:
+        return [member.network for member in self.members]
+
 
 def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
-    """Select, keep the record, print the result; exits with 3 where time limits left a decision uncertified."""
+    """Select, keep the record, print the result; exits with 3 where a decision stayed uncertified."""
+    from karenina.execution import Work
     from karenina.selection import Certainty
-    from karenina.store import open_run
+    from karenina.store import canonical_order, open_run
 
-    with open_run(plan.folder, plan.configuration, lambda text: notes([text])) as run:
-        found = _select(plan, run, running, device)
+    order = canonical_order(plan.networks)
+    ordered = [plan.networks[k] for k in order]
+    work = Work.of(ordered, plan.domain, plan.distance, plan.configuration.context.backend, device)
+    # The workers first: where there is no cluster, nothing is written.
+    with _workers(work, running) as workers, open_run(plan.folder, plan.configuration, _note) as run:
+        found = _select(plan, workers, order, run, running)
         result = presentation.selection_dictionary(found, plan.configuration, str(plan.folder))
         run.finish(result)
     write(presentation.as_json(result) if json else f"{found}\n{'run:':<13}{plan.folder}\n")
@@ -54,33 +64,28 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
     raise typer.Exit(3 if decisions & {Certainty.UNDECIDED, Certainty.UNVERIFIED} else 0)
 
 
-def _select(plan: Plan, run: Run, running: Running, device: str) -> Selection:
+def _note(text: str) -> None:
+    notes([text])
+
+
+def _select(plan: Plan, workers: Measure, order: Sequence[int], run: Run, running: Running) -> Selection:
+    """From the record, from the cache, and for the rest by the workers."""
     from karenina.selection import select
+    from karenina.store import Cache, cache_folder, recorded, reordered
 
-    networks = [member.network for member in plan.members]
-    with _measure(plan, run, running, device) as measure, showing() as show:
-        return select(networks, plan.domain, plan.distance, settings=plan.settings, measure=measure, on_progress=show)
-
-
-@contextmanager
-def _measure(plan: Plan, run: Run, running: Running, device: str) -> Iterator[Measure]:
-    """From the record, from the cache, and for the rest whoever is to measure."""
-    from karenina.execution import Work
-    from karenina.store import Cache, cache_folder, canonical_order, recorded, reordered
-
-    networks = [member.network for member in plan.members]
-    order = canonical_order(networks)
-    ordered = [networks[k] for k in order]
     context = plan.configuration.context
-    work = Work.of(ordered, plan.domain, plan.distance, context.backend, device)
-    with ExitStack() as stack:
-        workers = stack.enter_context(_workers(work, running))
-        cache = None
-        if not running.no_cache:
-            cache = Cache(cache_folder(), context, lambda text: notes([text]))
-            stack.callback(cache.close)
-        digests = [network.digest() for network in ordered]
-        yield reordered(recorded(workers, digests, context, run.journal, cache, _ladder(plan.settings.goal)), order)
+    digests = [plan.networks[k].digest() for k in order]
+    cache = None if running.no_cache else Cache(cache_folder(), context, _note)
+    known = recorded(workers, digests, context, run.journal, cache, _ladder(plan.settings.goal))
+    with closing(cache) if cache else nullcontext(), showing() as show:
+        return select(
+            plan.networks,
+            plan.domain,
+            plan.distance,
+            settings=plan.settings,
+            measure=reordered(known, order),
+            on_progress=show,
+        )
 
 
 def _ladder(finest: Goal) -> list[Goal]:

@@ -58,7 +58,7 @@ def _start(ray: Any, address: str | None) -> None:
             ray.init(address="local", include_dashboard=False, **quiet)
         else:
             ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+    except (ConnectionError, ImportError, RuntimeError, ValueError, OSError) as error:
         raise InputError(f"there is no Ray cluster to join at {address or 'this machine'}: {error}") from error
 
 
