@@ -132,12 +132,13 @@ class _Selecting:
     def _foresee(self, standing: Standing) -> Iterator[tuple[Standing, Comparisons]]:
         """The next iterations, if the values of the pairs are right."""
         left = math.inf if self.settings.iterations is None else self.settings.iterations - self.race.iteration
+        decision = decide(standing, self.settings)
         for _ in range(int(min(left, FORESIGHT))):
-            count = decide(standing, self.settings).count
-            if not 0 < count < standing.models - 2:
+            if not 0 < decision.count < standing.models - 2:
                 return
-            standing = standing.without(standing.order[:count])
-            yield standing, decide(standing, self.settings).claims
+            standing = standing.without(standing.order[: decision.count])
+            decision = decide(standing, self.settings)
+            yield standing, decision.claims
 
     def _iteration(self, decision: Decision, verdict: Verdict, removed: list[int]) -> Iteration:
         return Iteration(
