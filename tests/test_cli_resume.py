@@ -173,6 +173,17 @@ def test_resuming_reads_the_models_from_where_they_were(
     assert result(capsys, ["resume", str(here / "run"), "--json"]) == first
 
 
+def test_resuming_on_a_device_that_is_not_there_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    result(capsys, [*SELECT, "--out", "run"])
+    assert cli.run(["resume", "run", "--device", "cuda"]) == 2
+    assert "torch finds no GPU" in capsys.readouterr().err
+    assert cli.run([*SELECT, "--device", "cuda", "--out", "other"]) == 2
+    assert not (here / "other").exists()
+
+
 def test_resuming_with_a_changed_model_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result(capsys, [*SELECT, "--out", "run"])
     a_network(55).to_onnx(here / "models" / "seed_3.onnx")

@@ -27,11 +27,11 @@ def resume(run: RunFolder, *, running: Running, device: DeviceOption = Device.AU
     on record.
     """
     with working("reading"):
-        plan = _plan(run)
+        plan = _plan(run, device if running.ray is None else Device.CPU)
     carry_out(plan, running, device, json)
 
 
-def _plan(folder: Path) -> Plan:
+def _plan(folder: Path, device: Device) -> Plan:
     from dataclasses import replace
 
     from karenina.backends import backend
@@ -45,7 +45,7 @@ def _plan(folder: Path) -> Plan:
     domain = domain_from_toml(recorded.domain_text, recorded.domain_file)
     _tell_if_changed(recorded)
     members = [_member(model, recorded) for model in recorded.models]
-    backend(recorded.context.backend)
+    backend(recorded.context.backend, device)  # refuses a device that is not there
     context = Context.of(domain, measured_by, recorded.context.backend)  # of this version of the engine
     settings = SelectionSettings(**recorded.settings)
     return Plan(members, domain, measured_by, settings, replace(recorded, context=context), folder)

@@ -88,7 +88,7 @@ def select(
         members = population(paths, reading, skip_unreadable=skip_unreadable)
         check_population([member.network for member in members], domain)
         measured_by.queries(members[0].network, members[1].network, domain)  # refuses conditions that do not fit
-        backend(answering.backend, answering.device)  # or a device that is not there
+        backend(answering.backend, answering.device if running.ray is None else "cpu")  # or a device that is not there
         notes(domain.notes)
         configuration = _configuration(members, comparison, domain, measured_by, settings, answering, reading)
     folder = out or Path("karenina-runs") / f"{comparison.domain.stem}-{configuration.hash}"

@@ -45,14 +45,28 @@ def processes(work: Work, jobs: int) -> Iterator[Measure]:
         pool.stop()
 
 
+# The work is read before torch is imported: who sends it need not wait for that.
+_PROGRAM = """
+import sys
+from multiprocessing.connection import Connection
+connection = Connection(int(sys.argv[1]))
+try:
+    work = connection.recv_bytes()
+except EOFError:
+    sys.exit()
+sys.path[:] = PATH
+from karenina.execution.worker import serve
+serve(connection, work)
+"""
+
+
 class _Worker:
     """A worker process, and the tasks it has, in the order it was given them."""
 
     def __init__(self, work: bytes) -> None:
         self.connection, theirs = Pipe()
-        program = f"import sys; sys.path[:] = {sys.path!r}; from karenina.execution.worker import main; main()"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", program, str(theirs.fileno())],
+            [sys.executable, "-c", _PROGRAM.replace("PATH", repr(sys.path)), str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # ours is for results

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from karenina.disagreement import Disagreement, Measure, PairTask
@@ -101,14 +101,13 @@ class _Cluster:
 
     def _lanes(self) -> list[_Lane]:
         """What the cluster can run at the moment: nodes come and go between rounds."""
-        have = self._ray.cluster_resources()
-        graphics = 0 if self._work.device == "cpu" or self._gpus <= 0 else have.get("GPU", 0.0)
-        cores = max(1, int(have.get("CPU", 1)))
-        lanes = [_Lane("cpu" if graphics else self._work.device, {"num_cpus": 1}, cores)]
-        if graphics:
-            needs = {"num_cpus": 1, "num_gpus": self._gpus}
-            lanes.insert(0, _Lane(self._work.device, needs, max(1, int(graphics / self._gpus))))
-        return lanes
+        have, device = self._ray.cluster_resources(), self._work.device
+        cores = _Lane(device, {"num_cpus": 1}, max(1, int(have.get("CPU", 1))))
+        if device == "cpu" or self._gpus <= 0 or not have.get("GPU"):
+            return [cores]
+        needs = {"num_cpus": 1, "num_gpus": self._gpus}
+        graphics = _Lane(device, needs, max(1, int(have["GPU"] / self._gpus)))
+        return [graphics] if device == "cuda" else [graphics, replace(cores, device="cpu")]
 
     def _supply(self, lane: _Lane, waiting: deque[PairTask], size: int) -> None:
         while waiting and lane.free > 0:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import pickle
 import queue
-import sys
 import threading
 from multiprocessing.connection import Connection
 from typing import Any
@@ -16,25 +15,22 @@ from typing import Any
 from karenina.disagreement import Disagreement, Measure, PairTask
 from karenina.errors import InputError, KareninaError
 
-__all__ = ["main"]
+__all__ = ["serve"]
 
 
-def main() -> None:
-    """Serve the connection whose file descriptor is the last argument."""
+def serve(connection: Connection, work: bytes) -> None:
+    """Answer the tasks that come over the connection; `work` is a pickled `Work`."""
     import torch
 
     torch.set_num_threads(1)  # the processes share the machine: threads would fight
-    connection = Connection(int(sys.argv[-1]))
     tasks: queue.SimpleQueue[PairTask] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
     try:
-        measure = pickle.loads(connection.recv_bytes()).here()
-        _send(connection, None)  # ready
-    except EOFError:
-        return
+        measure = pickle.loads(work).here()
     except Exception as error:
         _send(connection, _portable(error))
         return
-    threading.Thread(target=_listen, args=(connection, tasks), daemon=True).start()
+    _send(connection, None)  # ready
     while True:
         _send(connection, _answer(measure, tasks.get()))
 
