@@ -162,6 +162,7 @@ def test_recommend_takes_the_lowest_and_of_equals_the_first() -> None:
 def test_rungs() -> None:
     inf = math.inf
     assert rung(12.0, 10.0, 1e-3, inf) == 1.0
+    assert rung(45.0, 10.0, 1e-3, inf) == 4.0
     assert rung(9.9, 10.0, 1e-3, inf) == 0.5
     assert rung(9.9, 10.0, 1e-3, 0.5) == 0.25  # never the same again
     assert rung(0.01, 10.0, 1e-3, inf) == 0.0

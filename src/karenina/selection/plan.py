@@ -24,7 +24,7 @@ from karenina.selection.known import Array, Flags, Places, Standing
 __all__ = ["COARSEST", "RUNGS", "foresighted", "narrowing", "rung", "widths"]
 
 COARSEST = 1e300  # a tolerance that the first bounds of any pair reach
-RUNGS = tuple(2.0**-step for step in range(10))  # of the ladder, the widest first: widths relative to the lower end
+RUNGS = tuple(2.0**-step for step in range(-6, 10))  # of the ladder, the widest first: relative to the lower end
 SHARE = 0.9  # of what a model can afford, so that rounding and chance leave the claim certain
 ENDLESS = 1e200  # stands for an infinite width in sums
 
