@@ -388,6 +388,20 @@ def test_without_a_cache_nothing_is_kept_outside_the_run(here: Path, capsys: pyt
     assert not (here / "cache").exists()
 
 
+def test_a_user_without_a_home_has_no_cache(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("KARENINA_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert cli.run([*SELECT, "--out", "run"]) == 0
+    assert "note: no cache is used: Could not determine home directory." in capsys.readouterr().err
+    assert here.exists()
+
+
 def test_a_full_disk_stops_with_one_sentence_and_keeps_what_is_done(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from karenina.network import Network
     from karenina.query import Goal
     from karenina.selection import Selection, SelectionSettings
-    from karenina.store import Configuration, Run
+    from karenina.store import Cache, Configuration, Context, Run
 
 __all__ = ["Plan", "carry_out"]
 
@@ -71,11 +71,11 @@ def _note(text: str) -> None:
 def _select(plan: Plan, workers: Measure, order: Sequence[int], run: Run, running: Running) -> Selection:
     """From the record, from the cache, and for the rest by the workers."""
     from karenina.selection import select
-    from karenina.store import Cache, cache_folder, recorded, reordered
+    from karenina.store import recorded, reordered
 
     context = plan.configuration.context
     digests = [plan.networks[k].digest() for k in order]
-    cache = None if running.no_cache else Cache(cache_folder(), context, _note)
+    cache = None if running.no_cache else _cache(context)
     known = recorded(workers, digests, context, run.journal, cache, _ladder(plan.settings.goal))
     with closing(cache) if cache else nullcontext(), showing() as show:
         return select(
@@ -86,6 +86,16 @@ def _select(plan: Plan, workers: Measure, order: Sequence[int], run: Run, runnin
             measure=reordered(known, order),
             on_progress=show,
         )
+
+
+def _cache(context: Context) -> Cache | None:
+    from karenina.store import Cache, cache_folder
+
+    try:
+        return Cache(cache_folder(), context, _note)
+    except RuntimeError as error:  # a user without a home directory
+        _note(f"no cache is used: {error} Set KARENINA_CACHE to have one.")
+        return None
 
 
 def _ladder(finest: Goal) -> list[Goal]:

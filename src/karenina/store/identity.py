@@ -22,7 +22,7 @@ from karenina.query import Goal
 __all__ = ["Context", "canonical_order", "distance_text", "domain_hash", "engine_version", "short"]
 
 SHORT = 32  # hexadecimal digits of a digest in a record: 128 bits
-_WHAT_COMPUTES = ("engine", "backends", "disagreement", "distance.py", "network.py", "query.py")
+_WHAT_COMPUTES = ("engine", "backends", "disagreement", "distance.py", "network.py", "query.py", "store/records.py")
 
 
 def short(digest: str) -> str:
@@ -52,7 +52,7 @@ def distance_text(distance: Distance) -> str:
 
 @functools.cache
 def engine_version() -> str:
-    """The version and a hash of the code that computes answers: an answer of other code is not this code's answer."""
+    """The version and a hash of the code that computes and writes answers: another code's are not this code's."""
     home, sha = Path(karenina.__file__).parent, hashlib.sha256()
     for part in _WHAT_COMPUTES:
         for file in sorted((home / part).rglob("*.py")) or [home / part]:
