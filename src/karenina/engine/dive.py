@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from karenina.engine.packed import LINES, Array, Batch, Found, Integers, Node, Prices, Tableau, Weights
-from karenina.engine.tableau import INFEASIBLE, OPTIMAL, compiled, fill, solve
+from karenina.engine.tableau import INFEASIBLE, OPTIMAL, back, compiled, copy, fill, solve
 
 __all__ = ["certify", "dive"]
 
@@ -23,24 +23,24 @@ PIVOTS = 400  # a programme, at most
 @compiled
 def certify(net: Weights, node: Node, state: Integers, dual: Prices) -> float:
     """A sound upper bound of the node, its neurons on their sides; sets dual.slopes and adds to dual.prices."""
-    sizes, depth, stack, outputs = net.sizes, len(net.sizes) - 2, len(net.weights), net.sizes[-1]
-    coefficients, bound = node.objective.copy(), node.constant
+    sizes, depth, stack = net.sizes, len(net.sizes) - 2, len(net.weights)
+    inputs, outputs, bound = sizes[0], sizes[depth + 1], node.constant
     for r in range(len(node.rows)):
-        coefficients += dual.multipliers[r] * node.rows[r]
         bound += dual.multipliers[r] * node.offsets[r]
-    above, below, total = np.empty(sizes.max()), np.empty(sizes.max()), np.zeros(sizes[0])
+    above, below, total = np.empty(net.widest), np.empty(net.widest), np.zeros(inputs)
     for s in range(stack):
         weight_at, bias_at, neuron_at = net.weights.shape[1], net.biases.shape[1], len(node.lines)
-        above[:outputs] = coefficients[s * outputs : (s + 1) * outputs]
+        for m in range(outputs):
+            above[m] = node.objective[s * outputs + m]
+            for r in range(len(node.rows)):
+                above[m] += dual.multipliers[r] * node.rows[r, s * outputs + m]
         for k in range(depth, -1, -1):
             part = 0.0  # each layer's own sum: a large constant above must not round it
             weight_at -= sizes[k] * sizes[k + 1]
             bias_at -= sizes[k + 1]
-            below[: sizes[k]] = 0.0
             for m in range(sizes[k + 1]):
                 part += above[m] * net.biases[s, bias_at + m]
-                for i in range(sizes[k]):
-                    below[i] += above[m] * net.weights[s, weight_at + m * sizes[k] + i]
+            back(net, s, weight_at, k, above, below)
             if k > 0:
                 neuron_at -= stack * sizes[k]
                 for i in range(sizes[k]):
@@ -48,8 +48,9 @@ def certify(net: Weights, node: Node, state: Integers, dual: Prices) -> float:
                     above[i], constant = _through(net, node, neuron, state[neuron], below[i], dual)
                     part += constant
             bound += part
-        total += below[: sizes[0]]
-    for i in range(sizes[0]):
+        for i in range(inputs):
+            total[i] += below[i]
+    for i in range(inputs):
         bound += total[i] * (node.upper[i] if total[i] >= 0 else node.lower[i])
     return bound
 
@@ -85,11 +86,11 @@ def _through(net: Weights, node: Node, neuron: int, state: int, reach: float, du
 def _read(node: Node, t: Tableau, count: int, cut_of: Integers, stuck: int, target: float, dual: Prices) -> None:
     """The tableau's prices; where a row is stuck below 0, with the proof of that, weighted to reach the target."""
     columns = len(t.column)
-    dual.wanted[:] = np.nan
-    for neuron in node.loose:
-        dual.wanted[neuron] = 0.0
-    dual.prices[:] = 0.0
-    dual.multipliers[:] = 0.0
+    for neuron in range(len(node.lines)):
+        dual.wanted[neuron] = 0.0 if node.place[neuron] >= 0 else np.nan
+        dual.prices[neuron] = 0.0
+    for r in range(len(node.rows)):
+        dual.multipliers[r] = 0.0
     weight = 0.0
     if stuck >= 0:
         excess = max(0.0, t.cost[columns] - target)
@@ -132,7 +133,7 @@ def _decide(node: Node, t: Tableau, count: int, state: Integers, target: float) 
     What a decision promises is the fall of the value by the first pivot: the dual simplex method's look ahead.
     """
     inputs, columns = len(node.lower), len(t.column)
-    row_of = np.full(LINES * len(node.loose), -1)
+    row_of = np.zeros(LINES * len(node.loose), np.int64) - 1
     for r in range(count):
         if 0 <= t.basic[r] - inputs < len(row_of):
             row_of[t.basic[r] - inputs] = r
@@ -183,7 +184,9 @@ def _coordinate(node: Node, t: Tableau, i: int, value: float, x: Array) -> None:
 def _tableaux(node: Node, levels: int) -> Tableau:
     """Room for a tableau at every level of the search, along a first axis."""
     inputs, loose = len(node.lower), len(node.loose)
-    rows = 3 * loose + np.isfinite(node.cuts).sum() + len(node.rows)
+    rows = 3 * loose + len(node.rows)
+    for neuron in range(len(node.cuts)):
+        rows += np.isfinite(node.cuts[neuron, 0]) + np.isfinite(node.cuts[neuron, 1])
     columns, variables = inputs + loose, inputs + LINES * loose + rows
     return Tableau(
         np.empty((levels, rows, columns + 1)),
@@ -210,10 +213,14 @@ def _at(levels: Tableau, level: int) -> Tableau:
 @compiled
 def _branch(node: Node, levels: Tableau, state: Integers, level: int, place: int, left_first: bool) -> None:
     """Two copies of a level's programme, with one neuron decided either way: the first to be searched on top."""
-    levels.body[level + 1], levels.cost[level + 1] = levels.body[level], levels.cost[level]
-    levels.column[level + 1], levels.basic[level + 1] = levels.column[level], levels.basic[level]
-    levels.high[level + 1], levels.flipped[level + 1] = levels.high[level], levels.flipped[level]
-    state[level + 1] = state[level]
+    for r in range(levels.body.shape[1]):
+        copy(levels.body[level + 1, r], levels.body[level, r])
+    copy(levels.cost[level + 1], levels.cost[level])
+    copy(levels.column[level + 1], levels.column[level])
+    copy(levels.basic[level + 1], levels.basic[level])
+    copy(levels.high[level + 1], levels.high[level])
+    copy(levels.flipped[level + 1], levels.flipped[level])
+    copy(state[level + 1], state[level])
     neuron = node.loose[place]
     left, right = _pieces(node, neuron)
     on_left, on_right = (level + 1, level) if left_first else (level, level + 1)
@@ -239,8 +246,10 @@ def _search(net: Weights, node: Node, target: float, budget: int, b: int, found:
             _read(node, t, count, cut_of, stuck, target, dual)
             bound = certify(net, node, state[level], dual)
         if found.programmes[b] == 0:
-            found.bound[b], found.slopes[b], found.prices[b] = bound, dual.slopes, dual.prices
-            found.multipliers[b] = dual.multipliers
+            found.bound[b] = bound
+            copy(found.slopes[b], dual.slopes)
+            copy(found.prices[b], dual.prices)
+            copy(found.multipliers[b], dual.multipliers)
             _point(node, t, count, found.points[b])
         found.programmes[b] += 1
         if bound <= target:
@@ -263,9 +272,14 @@ def _search(net: Weights, node: Node, target: float, budget: int, b: int, found:
 def dive(first: int, last: int, net: Weights, batch: Batch, target: float, budget: int, found: Found) -> None:
     """Search nodes first .. last - 1 with at most `budget` programmes each."""
     for b in range(first, last):
-        loose = np.flatnonzero(batch.is_loose[b])
-        place = np.full(batch.is_loose.shape[1], -1)
-        place[loose] = np.arange(len(loose))
+        place, count = np.empty(batch.is_loose.shape[1], np.int64), 0
+        for neuron in range(len(place)):
+            place[neuron] = count if batch.is_loose[b, neuron] else -1
+            count += batch.is_loose[b, neuron]
+        loose = np.empty(count, np.int64)
+        for neuron in range(len(place)):
+            if place[neuron] >= 0:
+                loose[place[neuron]] = neuron
         node = Node(
             batch.lower[b],
             batch.upper[b],

@@ -23,6 +23,7 @@ class Weights(NamedTuple):
     """The joint network, flat; neurons are numbered layer by layer, within a layer network by network."""
 
     sizes: Integers  # inputs, hidden layers, outputs of one network
+    widest: int  # the largest of them
     weights: Array  # (S, all weights, row by row)
     biases: Array  # (S, all biases)
     errors: Array  # (neurons,) rounding of a bound of a pre-activation

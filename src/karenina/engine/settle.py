@@ -20,7 +20,7 @@ from karenina.engine.packed import Batch, Found, Weights
 from karenina.engine.relaxation import Lines
 from karenina.engine.tighten import Bounder
 
-__all__ = ["Settled", "loose_neurons", "settle"]
+__all__ = ["Settled", "batch_of", "loose_neurons", "settle", "weights_of"]
 
 Tensor = torch.Tensor
 
@@ -92,18 +92,20 @@ def settle(
     written = [torch.zeros_like(t) for t in like]
     bound, closed, slopes, prices, multipliers, points = (t.numpy() for t in written)
     found = Found(bound, closed, slopes, prices, multipliers, points, np.zeros(count, np.int64))
-    read = (_weights(shared), _batch(shared, nodes, hidden, loose))
+    read = (weights_of(shared), batch_of(shared, nodes, hidden, loose))
     in_threads(threads, count, dive, *read, target, programmes, found)
     return Settled(*written)
 
 
-def _weights(shared: Bounder) -> Weights:
+def weights_of(shared: Bounder) -> Weights:
+    """The joint network as plain arrays."""
     joint = shared.joint
     sizes = np.array([joint.inputs, *joint.widths, joint.weights[-1].shape[1]])
-    return Weights(sizes, *joint.flat(joint.depth + 1), flat(shared.rounding.hidden)[0].numpy())
+    return Weights(sizes, int(sizes.max()), *joint.flat(joint.depth + 1), flat(shared.rounding.hidden)[0].numpy())
 
 
-def _batch(shared: Bounder, nodes: Nodes, hidden: Hidden, loose: Tensor) -> Batch:
+def batch_of(shared: Bounder, nodes: Nodes, hidden: Hidden, loose: Tensor) -> Batch:
+    """The nodes as plain arrays."""
     cases = shared.cases
     sides = [torch.stack([*lines.upper, *lines.lower], -1) for lines in hidden.lines]
     lines = torch.cat([t.movedim(0, 1).flatten(1, 2) for t in sides], 1)  # (nodes, neurons, 8)

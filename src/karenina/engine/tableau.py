@@ -21,7 +21,7 @@ import numpy as np
 
 from karenina.engine.packed import LINES, Array, Integers, Node, Tableau, Weights
 
-__all__ = ["CUTOFF", "INFEASIBLE", "OPTIMAL", "STOPPED", "compiled", "fill", "line", "solve"]
+__all__ = ["CUTOFF", "INFEASIBLE", "OPTIMAL", "STOPPED", "back", "compiled", "copy", "fill", "line", "solve"]
 
 OPTIMAL, INFEASIBLE, CUTOFF, STOPPED = 0, 1, 2, 3
 EPSILON = 1e-9
@@ -43,21 +43,37 @@ def line(lines: Array, neuron: int, number: int) -> tuple[float, float]:
 
 
 @compiled
+def back(net: Weights, s: int, weight_at: int, k: int, above: Array, below: Array) -> None:
+    """Coefficients on what layer k reads (written to below), from those on its pre-activations."""
+    inner = net.sizes[k]
+    for i in range(inner):
+        below[i] = 0.0
+    for m in range(net.sizes[k + 1]):
+        for i in range(inner):
+            below[i] += above[m] * net.weights[s, weight_at + m * inner + i]
+
+
+@compiled
+def copy(to: Array, source: Array) -> None:
+    """A loop: array expressions take numba long to compile."""
+    for i in range(len(to)):
+        to[i] = source[i]
+
+
+@compiled
 def _choose_lines(net: Weights, node: Node) -> Integers:
     """The line of each neuron that back-substitution takes, (neurons,)."""
     sizes, depth, stack = net.sizes, len(net.sizes) - 2, len(net.weights)
     chosen = np.empty(len(node.lines), np.int64)
-    above, below = np.empty(sizes.max()), np.empty(sizes.max())
+    above, below = np.empty(net.widest), np.empty(net.widest)
     for s in range(stack):
         weight_at, neuron_at = net.weights.shape[1], len(node.lines)
-        above[: sizes[-1]] = node.objective[s * sizes[-1] : (s + 1) * sizes[-1]]
+        for m in range(sizes[depth + 1]):
+            above[m] = node.objective[s * sizes[depth + 1] + m]
         for k in range(depth, 0, -1):
             weight_at -= sizes[k] * sizes[k + 1]
             neuron_at -= stack * sizes[k]
-            below[: sizes[k]] = 0.0
-            for m in range(sizes[k + 1]):
-                for i in range(sizes[k]):
-                    below[i] += above[m] * net.weights[s, weight_at + m * sizes[k] + i]
+            back(net, s, weight_at, k, above, below)
             for i in range(sizes[k]):
                 neuron = neuron_at + s * sizes[k] + i
                 side = 0 if below[i] >= 0 else 4
@@ -74,27 +90,27 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
 
     cut_of says of each row that is no line's: 1 + neuron (z >= its bound), -1 - neuron (z <= it), 0 (a constraint).
     """
-    sizes, stack, inputs, outputs = net.sizes, len(net.weights), net.sizes[0], net.sizes[-1]
-    depth, columns = len(sizes) - 2, len(first.column)
+    sizes, stack, depth, columns = net.sizes, len(net.weights), len(net.sizes) - 2, len(first.column)
+    inputs, outputs = sizes[0], sizes[depth + 1]
     chosen = _choose_lines(net, node)
-    first.cost[:] = 0.0
-    first.flipped[:] = False
-    first.high[:] = np.inf
+    _clear(first.cost)
+    for variable in range(len(first.high)):
+        first.high[variable], first.flipped[variable] = np.inf, False
     for i in range(inputs):
         first.column[i], first.high[i] = i, node.upper[i] - node.lower[i]
     # The outputs of a layer and of the one above it, as functions of the nonbasic variables and 1.
-    values, above = np.zeros((sizes.max(), columns + 1)), np.zeros((sizes.max(), columns + 1))
+    values, above = np.zeros((net.widest, columns + 1)), np.zeros((net.widest, columns + 1))
     constraints = np.zeros((len(node.rows), columns + 1))
     count = 0
     for s in range(stack):
-        values[:] = 0.0
         for i in range(inputs):
+            _clear(values[i])
             values[i, i], values[i, columns] = 1.0, node.lower[i]
         weight_at, bias_at, neuron_at = 0, 0, 0
         for k in range(depth + 1):
             for m in range(sizes[k + 1]):
                 z = above[m]
-                z[:] = 0.0
+                _clear(z)
                 for i in range(sizes[k]):
                     _add(z, net.weights[s, weight_at + m * sizes[k] + i], values[i])
                 z[columns] += net.biases[s, bias_at + m]
@@ -113,7 +129,7 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
                 _add(constraints[r], node.rows[r, s * outputs + m], values[m])
     first.cost[columns] += node.constant
     for r in range(len(node.rows)):
-        first.body[count] = constraints[r]
+        copy(first.body[count], constraints[r])
         first.body[count, columns] += node.offsets[r]
         count = _new_row(first, inputs, cut_of, count, 0)
     return count
@@ -124,6 +140,24 @@ def _add(to: Array, factor: float, row: Array) -> None:
     if factor != 0.0:
         for c in range(len(to)):
             to[c] += factor * row[c]
+
+
+@compiled
+def _clear(row: Array) -> None:
+    for c in range(len(row)):
+        row[c] = 0.0
+
+
+@compiled
+def _scale(row: Array, factor: float) -> None:
+    for c in range(len(row)):
+        row[c] *= factor
+
+
+@compiled
+def _set(to: Array, factor: float, row: Array) -> None:
+    for c in range(len(to)):
+        to[c] = factor * row[c]
 
 
 @compiled
@@ -138,10 +172,10 @@ def _cut_rows(node: Node, neuron: int, z: Array, first: Tableau, cut_of: Integer
     """Rows for the bounds of a split neuron's pre-activation z."""
     for side in range(2):
         if np.isfinite(node.cuts[neuron, side]):
-            sign = 1 - 2 * side
-            first.body[count] = sign * z
+            sign = 1.0 - 2.0 * side
+            _set(first.body[count], sign, z)
             first.body[count, len(z) - 1] -= sign * node.cuts[neuron, side]
-            count = _new_row(first, len(node.lower), cut_of, count, sign * (neuron + 1))
+            count = _new_row(first, len(node.lower), cut_of, count, (1 - 2 * side) * (neuron + 1))
     return count
 
 
@@ -161,7 +195,7 @@ def _line_rows(node: Node, neuron: int, chosen: int, z: Array, first: Tableau, c
             continue
         other, shift = line(node.lines, neuron, number)
         sign = 1.0 if number < 2 else -1.0  # slack = line(z) - y above, y - line(z) below
-        first.body[count] = sign * (other - slope) * z
+        _set(first.body[count], sign * (other - slope), z)
         first.body[count, len(z) - 1] += sign * (shift - intercept)
         first.body[count, own] = sign if chosen < 2 else -sign
         first.basic[count] = variable + number
@@ -173,7 +207,7 @@ def _line_rows(node: Node, neuron: int, chosen: int, z: Array, first: Tableau, c
 def _activate(node: Node, neuron: int, chosen: int, z: Array, inputs: int) -> None:
     """Turn a pre-activation into the output: the chosen line, off by its slack."""
     slope, intercept = line(node.lines, neuron, chosen)
-    z *= slope
+    _scale(z, slope)
     z[len(z) - 1] += intercept
     if node.place[neuron] >= 0:
         z[inputs + node.place[neuron]] = -1.0 if chosen < 2 else 1.0

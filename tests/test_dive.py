@@ -1,0 +1,202 @@
+"""Settling: linear programmes against HiGHS, leaves against sampling and MILP, certificates whatever the prices."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_networks import ALL, PIECEWISE_LINEAR, dense_network, feasible_values, overlap, points, random_query
+
+from karenina.backends.milp import Milp
+from karenina.domain import Box, Domain
+from karenina.engine import Engine
+from karenina.engine.bounds import Hidden, hidden_bounds
+from karenina.engine.cases import Cases
+from karenina.engine.joint import Joint
+from karenina.engine.nodes import Nodes, by_layer, flat
+from karenina.engine.tighten import Bounder
+from karenina.query import Case, Goal, Query, Status
+
+highspy = pytest.importorskip("highspy")
+numba = pytest.importorskip("numba")
+
+from karenina.engine.dive import FREE, LEFT, RIGHT, certify  # noqa: E402
+from karenina.engine.packed import Node, Prices  # noqa: E402
+from karenina.engine.settle import Settled, batch_of, loose_neurons, settle, weights_of  # noqa: E402
+
+CPU = torch.device("cpu")
+seeds = st.integers(0, 2**32 - 1)
+
+
+def rooted(query: Query) -> tuple[Bounder, Nodes, Hidden]:
+    """The query's root nodes with their hidden bounds."""
+    joint = Joint.of(query.networks, CPU)
+    cases, rounding = Cases.of(query, joint, CPU)
+    nodes = Nodes.roots(cases.lower, cases.upper, cases.rows.shape[1], joint.stack * sum(joint.widths))
+    known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
+    hidden = hidden_bounds(joint, rounding, nodes.lower, nodes.upper, known)
+    nodes = nodes.with_(
+        neuron_lower=flat(hidden.lower),
+        neuron_upper=flat(hidden.upper),
+        slopes=flat([lines.start for lines in hidden.lines]),
+    )
+    return Bounder(joint, cases, rounding), nodes, hidden
+
+
+def settled(query: Query, target: float, programmes: int) -> tuple[Nodes, Settled]:
+    shared, nodes, hidden = rooted(query)
+    found = settle(shared, nodes, hidden, loose_neurons(hidden), target, programmes=programmes, threads=1)
+    return nodes, found
+
+
+def relaxed_optimum(query: Query, case: Case, lower: np.ndarray, upper: np.ndarray) -> float:
+    """HiGHS's optimum of the triangle relaxation of a query on ReLU networks, given bounds of all neurons.
+
+    Neurons are numbered as the engine does: layer by layer, within a layer network by network.
+    """
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    x = [solver.addVariable(float(a), float(b)) for a, b in zip(case.box.lower, case.box.upper, strict=True)]
+    below = [x for _ in query.networks]
+    at = 0
+    for k in range(len(query.networks[0].layers) - 1):
+        for s, network in enumerate(query.networks):
+            layer, outputs = network.layers[k], []
+            for row, bias in zip(layer.weight.tolist(), layer.bias.tolist(), strict=True):
+                low, high = float(lower[at]), float(upper[at])
+                at += 1
+                z = solver.addVariable(-highspy.kHighsInf, highspy.kHighsInf)
+                terms = sum((w * v for w, v in zip(row, below[s], strict=True)), start=0 * x[0])
+                solver.addConstr(z - terms == bias)
+                y = solver.addVariable(0, highspy.kHighsInf)
+                if high <= 0:
+                    solver.addConstr(y == 0)
+                elif low >= 0:
+                    solver.addConstr(y - z == 0)
+                else:
+                    share = high / (high - low)
+                    solver.addConstr(y - z >= 0)
+                    solver.addConstr(y - share * z <= -share * low)
+                outputs.append(y)
+            below[s] = outputs
+    outputs, constants = [], []
+    for s, network in enumerate(query.networks):
+        last = network.layers[-1]
+        for row, bias in zip(last.weight.tolist(), last.bias.tolist(), strict=True):
+            outputs.append(sum((w * v for w, v in zip(row, below[s], strict=True)), start=0 * x[0]))
+            constants.append(bias)
+    for row, offset in zip(case.constraints, case.constraint_offsets, strict=True):
+        left = sum((float(w) * v for w, v in zip(row, outputs, strict=True)), start=0 * x[0])
+        solver.addConstr(left >= -float(offset) - float(row @ constants))
+    solver.maximize(sum((float(w) * v for w, v in zip(case.objective, outputs, strict=True)), start=0 * x[0]))
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        return -math.inf
+    return float(solver.getInfo().objective_function_value + case.objective @ constants + case.offset)
+
+
+def relu_query(rng: np.random.Generator, depth: int, constraints: int) -> Query:
+    """Two ReLU networks, one box, and constraints that the middle of the box satisfies."""
+    sizes = [3, *rng.integers(2, 7, size=depth).tolist(), 2]
+    networks = [dense_network(rng, sizes) for _ in range(2)]
+    centre, radius = rng.normal(size=3), rng.random(3) * rng.choice([0.2, 1.0, 2.0])
+    middle = np.concatenate([network(centre) for network in networks])
+    rows = rng.normal(size=(constraints, 4))
+    offsets = rng.random(constraints) - rows @ middle
+    domain = Domain(Box(centre - radius, centre + radius))
+    return Query.maximise(networks, domain, [rng.normal(size=4)], constraints=rows, constraint_offsets=offsets)
+
+
+@given(seeds, st.integers(1, 3), st.integers(0, 2))
+@settings(max_examples=60, deadline=None)
+def test_the_first_programme_has_the_optimum_of_the_relaxation(seed: int, depth: int, constraints: int) -> None:
+    query = relu_query(np.random.default_rng(seed), depth, constraints)
+    nodes, found = settled(query, -math.inf, 1)
+    optimum = relaxed_optimum(query, query.cases[0], nodes.neuron_lower[0].numpy(), nodes.neuron_upper[0].numpy())
+    assert not found.closed.any()
+    assert found.bound[0] == pytest.approx(optimum, rel=1e-7, abs=1e-7)
+
+
+@given(seeds, st.integers(1, 3), st.integers(0, 2))
+@settings(max_examples=40, deadline=None)
+def test_a_node_is_closed_just_above_its_maximum(seed: int, depth: int, constraints: int) -> None:
+    query = relu_query(np.random.default_rng(seed), depth, constraints)
+    theirs = Milp("highs").answer(query, Goal(0.0, 1e-5, time_limit=20))
+    slack = theirs.upper - theirs.lower + 1e-6 * max(1.0, abs(theirs.upper))
+    assert slack < 1e-4 * max(1.0, abs(theirs.upper))
+    _, above = settled(query, theirs.upper + slack, 100_000)
+    assert above.closed.all()
+    assert theirs.lower - slack <= above.bound[0] <= theirs.upper + slack
+    _, below = settled(query, theirs.lower - slack, 100_000)
+    assert not below.closed.any()
+    if not constraints:  # the programme ended at an input that attains more than the target
+        assert query.cases[0].value(query.outputs(below.points[0].numpy())) > theirs.lower - slack
+
+
+def test_an_infeasible_node_is_closed() -> None:
+    rng = np.random.default_rng(0)
+    query = relu_query(rng, 2, 1)
+    case = query.cases[0]
+    never = Case(case.box, case.objective, 0.0, case.constraints, case.constraint_offsets - 1e3)
+    _, found = settled(Query(query.networks, (never,)), -1e6, 1000)
+    assert found.closed.all()
+
+
+@given(seeds, st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_closed_nodes_of_all_activations_hold(seed: int, constrained: bool) -> None:
+    rng = np.random.default_rng(seed)
+    query = random_query(rng, ALL if seed % 2 else PIECEWISE_LINEAR, constrained=constrained, deepest=3)
+    shared, nodes, hidden = rooted(query)
+    values = [feasible_values(query, case, points(case.box, rng, 3000)) for case in query.cases]
+    largest = max(float(v.max(initial=-1e3)) for v in values)
+    for target in (largest + 0.1, largest - 0.1, largest - 10):
+        found = settle(shared, nodes, hidden, loose_neurons(hidden), target, programmes=200, threads=1)
+        for case, bound, closed in zip(values, found.bound.tolist(), found.closed.tolist(), strict=True):
+            assert case.max(initial=-math.inf) <= bound
+            assert bound <= target or not closed
+
+
+@given(seeds)
+@settings(max_examples=100, deadline=None)
+def test_any_prices_certify_a_true_bound(seed: int) -> None:
+    """Whatever coefficients, multipliers and sides it is given, `certify` bounds the inputs on those sides."""
+    rng = np.random.default_rng(seed)
+    query = random_query(rng, ALL if seed % 2 else PIECEWISE_LINEAR, constrained=bool(rng.integers(2)), deepest=3)
+    shared, nodes, hidden = rooted(query)
+    loose = loose_neurons(hidden)
+    net, batch = weights_of(shared), batch_of(shared, nodes, hidden, loose)
+    case, neurons = query.cases[0], loose.shape[1]
+    places = np.where(batch.is_loose[0], np.cumsum(batch.is_loose[0]) - 1, -1)
+    fields = batch._asdict()
+    del fields["is_loose"]
+    own = {name: array[0] for name, array in fields.items()}
+    node = Node(**own, loose=np.flatnonzero(batch.is_loose[0]), place=places)
+    state = np.where(node.splittable & (rng.random(neurons) < 0.5), rng.integers(1, 3, size=neurons), FREE)
+    wanted = np.where(batch.is_loose[0], rng.normal(size=neurons) * rng.choice([0.1, 1, 10]), np.nan)
+    prices = np.where(rng.random(neurons) < 0.3, rng.normal(size=neurons), 0.0)
+    dual = Prices(wanted, np.zeros(neurons), prices, rng.random(len(node.rows)))
+    bound = certify(net, node, state, dual)
+    x = points(case.box, rng, 3000)
+    z = np.concatenate(
+        [layer.movedim(0, 1).flatten(1).numpy() for layer in shared.joint.forward(torch.tensor(x))[0]], 1
+    )
+    turns = np.where(node.lines[:, 1] > node.lines[:, 0], node.lines[:, 2], node.lines[:, 6])
+    on_side = ((state == FREE) | ((state == LEFT) & (z <= turns)) | ((state == RIGHT) & (z >= turns))).all(1)
+    assert feasible_values(query, case, x[on_side]).max(initial=-math.inf) <= bound
+
+
+def test_deep_pairs_close_as_highs_has_them() -> None:
+    rng = np.random.default_rng(1)
+    query = Query.maximise(
+        [dense_network(rng, (3, 12, 12, 12, 1)) for _ in range(2)],
+        Domain(Box([-1.0] * 3, [1.0] * 3)),
+        [np.array([1.0, -1.0]), np.array([-1.0, 1.0])],
+    )
+    goal = Goal(0.0, 1e-6, time_limit=60)
+    ours, theirs = Engine("cpu").answer(query, goal), Milp("highs").answer(query, Goal(1e-5, time_limit=60))
+    assert ours.status is theirs.status is Status.EXACT
+    assert overlap(ours, theirs, 2e-5)
