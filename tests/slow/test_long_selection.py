@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted_tables import Planted, cases, check_against_alg_2, random_table, removals, selected
+from planted_tables import Planted, cases, check_against_alg_2, random_table, selected
 from test_selection_criteria import check_certificate
 
-from karenina.selection import CRITERIA, SelectionSettings
+from karenina.selection import CRITERIA, Certainty, SelectionSettings
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +41,6 @@ def test_many_models_are_decided_in_arrays() -> None:
     place = rng.normal(size=(500, 3)) * np.linspace(0.1, 3, 500)[:, None]
     table = np.abs(place[:, None] - place[None]).sum(2).tolist()
     found = selected(Planted(table), SelectionSettings())
-    assert found.certified
+    assert all(iteration.certainty is not Certainty.UNDECIDED for iteration in found.iterations)
     assert len(found.survivors) == 2
-    assert len(removals(found)) == len(found.iterations)
+    assert found.exact_pairs < 124_750 / 2

@@ -162,7 +162,7 @@ def _largest_gap(standing: Standing, rival_from: int = 1) -> Decision:
     order, scale = standing.order, standing.models - 1
     score = standing.score[order]
     gaps = (score[:-1] - score[1:])[: standing.models - 2]  # after place 1, 2, ...
-    place = int(np.argmax(gaps)) + 1  # of equal ones the first, which removes fewest
+    place = _largest(standing, order, gaps)
     rivals = np.zeros(standing.models + 1, dtype=bool)  # by place
     rivals[rival_from : len(gaps) + 1] = True
     rivals[place] = False
@@ -175,6 +175,23 @@ def _largest_gap(standing: Standing, rival_from: int = 1) -> Decision:
     claims = Comparisons.of(above, below, bar) + Comparisons(order[high], order[low], np.full(len(high), -bar))
     numbers = {"gap": float(gaps[place - 1]) / scale, "next_gap": largest_rival / scale}
     return Decision(place, f"above the largest gap between scores ({numbers['gap']:.4g})", claims, numbers)
+
+
+def _largest(standing: Standing, order: Places, gaps: Array) -> int:
+    """The place after which the gap is largest: of equal ones the first, which removes fewest.
+
+    Gaps that float64 cannot tell apart are often equal, since they share pairs; they are compared exactly.
+    """
+    rounding = float(standing.rounding(order[:1], order[-1:])[0])
+    near = np.flatnonzero(gaps >= gaps.max() - rounding).tolist()
+    if len(near) == 1:
+        return near[0] + 1
+
+    def exact(place: int) -> Fraction:
+        high, low = (map(Fraction, standing.value[order[at]].tolist()) for at in (place, place + 1))
+        return sum(high, Fraction(0)) - sum(low, Fraction(0))
+
+    return max(near, key=exact) + 1  # the first of the largest
 
 
 def _bounding(models: int, rivals: Flags) -> Flags:
