@@ -9,6 +9,7 @@ import itertools
 from fractions import Fraction
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,6 +168,53 @@ def test_a_constraint_missed_by_a_hair_is_never_certified(seed: int) -> None:
     outputs = joint.outputs(torch.tensor([x], dtype=torch.float64))
     _, holds = cases.certified(torch.zeros(1, dtype=torch.int64), outputs)
     assert holds.item() <= 0
+
+
+def certified(query: Query, seed: int, x: list[float]) -> Fraction:
+    """What `certify` says with random prices, the neurons on the sides where x has them."""
+    pytest.importorskip("numba")
+    from karenina.engine.dive import FREE, LEFT, RIGHT, certify
+    from karenina.engine.packed import Node, Prices
+    from karenina.engine.settle import batch_of, loose_neurons, weights_of
+
+    rng = np.random.default_rng(seed)
+    joint = Joint.of(query.networks, CPU)
+    cases, rounding = Cases.of(query, joint, CPU)
+    nodes = Nodes.roots(cases.lower, cases.upper, 0, joint.stack * sum(joint.widths))
+    known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
+    hidden = hidden_bounds(joint, rounding, cases.lower, cases.upper, known)
+    nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
+    loose, shared = loose_neurons(hidden), Bounder(joint, cases, rounding)
+    batch = batch_of(shared, nodes, hidden, loose)._asdict()
+    own = {name: array[0] for name, array in batch.items() if name != "is_loose"}
+    flags = loose[0].numpy()
+    node = Node(**own, loose=np.flatnonzero(flags), place=np.where(flags, np.cumsum(flags) - 1, -1))
+    z = flat(joint.forward(torch.tensor([x], dtype=torch.float64))[0])[0].numpy()
+    kink = np.where(node.lines[:, 1] > node.lines[:, 0], node.lines[:, 2], node.lines[:, 6])
+    sure = node.splittable & (np.abs(z - kink) > 1e-3 * np.abs(node.bounds).max(1))  # far beyond rounding
+    state = np.where(sure & (rng.random(len(z)) < 0.5), np.where(z < kink, LEFT, RIGHT), FREE)
+    wanted = np.where(flags, rng.normal(size=len(z)), np.nan)
+    prices = np.where(rng.random(len(z)) < 0.3, rng.normal(size=len(z)), 0.0)
+    return Fraction(certify(weights_of(shared), node, state, Prices(wanted, np.zeros_like(z), prices, np.zeros(0))))
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_certificates_hold_in_rationals(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    query = cancelling_query(rng)
+    for x in some_points(rng, query.cases[0].box):
+        assert exact_value(query, x) <= certified(query, seed, x)
+
+
+def test_many_inputs_and_a_huge_bias_do_not_round_a_certificate() -> None:
+    """Small terms added to 2**53 one by one would all be lost."""
+    inputs = 2000
+    layer = Layer.of(np.full((1, inputs), 0.001), [0.0], PIECEWISE_LINEAR[1])
+    network = Network((layer, Layer.of([[1.0]], [2.0**53])))
+    x = [1.0] * inputs
+    query = Query((network,), (Case(Box([-1.0] * inputs, x), np.ones(1)),))
+    assert exact_value(query, x) <= certified(query, 0, x)
 
 
 @given(seeds)

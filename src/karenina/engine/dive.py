@@ -24,9 +24,10 @@ PIVOTS = 400  # a programme, at most
 def certify(net: Weights, node: Node, state: Integers, dual: Prices) -> float:
     """A sound upper bound of the node, its neurons on their sides; sets dual.slopes and adds to dual.prices."""
     sizes, depth, stack = net.sizes, len(net.sizes) - 2, len(net.weights)
-    inputs, outputs, bound = sizes[0], sizes[depth + 1], node.constant
+    inputs, outputs, bound, part = sizes[0], sizes[depth + 1], node.constant, 0.0
     for r in range(len(node.rows)):
-        bound += dual.multipliers[r] * node.offsets[r]
+        part += dual.multipliers[r] * node.offsets[r]
+    bound += part
     above, below, total = np.empty(net.widest), np.empty(net.widest), np.zeros(inputs)
     for s in range(stack):
         weight_at, bias_at, neuron_at = net.weights.shape[1], net.biases.shape[1], len(node.lines)
@@ -50,9 +51,10 @@ def certify(net: Weights, node: Node, state: Integers, dual: Prices) -> float:
             bound += part
         for i in range(inputs):
             total[i] += below[i]
+    part = 0.0
     for i in range(inputs):
-        bound += total[i] * (node.upper[i] if total[i] >= 0 else node.lower[i])
-    return bound
+        part += total[i] * (node.upper[i] if total[i] >= 0 else node.lower[i])
+    return bound + part
 
 
 @compiled
