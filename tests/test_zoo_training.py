@@ -184,6 +184,8 @@ def test_recipes_are_the_papers() -> None:
     assert (car.settings.gamma, car.settings.batch, car.settings.tau) == (0.9999, 512, 0.01)
     assert (car.checkpoints, car.checkpoint_steps, car.algorithm) == (10, 5_000, "SAC")
     assert short.settings == long.settings
+    assert isinstance(short.settings, ppo.Settings)
+    assert (cartpole.settings.bootstrap, short.settings.bootstrap) == (True, False)
     assert (short.checkpoints, short.checkpoint_steps, short.iterations) == (6, 656_000, 81)
     assert short.described()["environment"]["episode_steps"] == 50
     assert long.described()["environment"]["episode_steps"] == 400

@@ -3,7 +3,9 @@
 Enters: a benchmark's name, and changes. Leaves: a `Recipe`: algorithm, settings, checkpoints, environment.
 
 Aurora's minibatch is not in the paper (the original Aurora has 2048): it is the default, 64, like all else that the
-paper does not state. A checkpoint's steps are rounded up to whole rollouts, as Stable-Baselines3 does.
+paper does not state. Its episodes end for good after their last step, because PccNs-v0 says `done` there and does not
+tell a time limit from an end; with bootstrapping no episode would ever end, and the critic's values can run away (with
+minibatches of 2048 they reached 1e7). A checkpoint's steps are rounded up to whole rollouts, as Stable-Baselines3 does.
 """
 
 from __future__ import annotations
@@ -100,6 +102,7 @@ _AURORA = Settings(
     value_coefficient=1.0,
     entropy_coefficient=1e-2,
     batch=64,
+    bootstrap=False,
 )
 RECIPES = {
     "cartpole": Recipe("cartpole", Settings(gamma=0.95, batch=128), 10, 50_000),
