@@ -100,6 +100,23 @@ def test_certificates_are_found_where_models_are_clearly_apart() -> None:
     assert min(certified.values()) > 40
 
 
+def test_a_gap_among_those_that_go_may_turn_out_larger() -> None:
+    """m4 and m5 are surely far above the rest, but m4 may be as far above m5: then it goes alone."""
+    near, far, chosen = 1.0, 10.0, SelectionSettings(criterion="max")
+    lower = [[0.0 if i == j else near if max(i, j) < 4 else far for j in range(6)] for i in range(6)]
+    lower[4][5] = lower[5][4] = 20.0
+    upper = [row[:] for row in lower]
+    for i in range(4):
+        upper[i][4] = upper[4][i] = 20.0
+    standing = standing_of(lower, upper)
+    decision = decide(standing, chosen)
+    assert decision.count == 2
+    across = np.repeat([4, 5], 4), np.tile(np.arange(4), 2)
+    assert standing.least(*across).min() > decision.numbers["gap"] * 5 / 2  # the gap itself is certain enough
+    assert naive_iteration(upper, range(6), chosen) == [4]
+    assert not decision.claims.certain(standing).all()
+
+
 def test_the_pair_of_two_models_cancels() -> None:
     """Their own pair is hardly known, yet which of the two disagrees more with the third is certain."""
     lower: Table = [[0, 0, 2], [0, 0, 1], [2, 1, 0]]
