@@ -151,6 +151,15 @@ def test_stop_rules() -> None:
     assert selected(planted, SelectionSettings()).stop.reason.startswith("two models are left")
 
 
+def test_a_spread_of_just_the_limit_is_similar_though_sums_are_rounded() -> None:
+    """The shared pair cancels: the scores differ by (3 - 1) / 2, in float64 by a little more."""
+    odd = 2.0452460070323872
+    table = [[0.0, 1.0, 3.0], [1.0, 0.0, odd], [3.0, odd, 0.0]]
+    assert (3.0 + odd) - (1.0 + odd) > 2.0
+    found = selected(Planted(table, exact=True), SelectionSettings(similar=1.0))
+    assert len(found.survivors) == 3
+
+
 def test_two_models() -> None:
     planted = Planted([[0.0, 3.0], [3.0, 0.0]])
     found = selected(planted, SelectionSettings())

@@ -127,7 +127,7 @@ def _all_below(standing: Standing, bound: float) -> tuple[str, Comparisons]:
     """Whether no score exceeds the bound: a reason to stop, or none, and the claims either way."""
     others, nobody = standing.models - 1, standing.models
     everyone = np.arange(standing.models)
-    if standing.score.max() <= bound * others:
+    if _exact_score(standing, int(standing.order[0])) <= Fraction(bound) * others:
         return f"no score is larger than {bound:g}", Comparisons.of([nobody], everyone, -bound * others)
     candidates = Comparisons.of(everyone, [nobody], bound * others)
     return "", _clearest(candidates, standing)
@@ -135,12 +135,18 @@ def _all_below(standing: Standing, bound: float) -> tuple[str, Comparisons]:
 
 def _all_similar(standing: Standing, similar: float) -> tuple[str, Comparisons]:
     """Whether all scores are within `similar` of each other: a reason to stop, or none, and the claims."""
-    number, score = standing.models, standing.score[:-1]
+    number, order = standing.models, standing.order
     limit = similar * (number - 1)
     different = ~np.eye(number, dtype=bool)
-    if score.max() - score.min() <= limit:
+    spread = _exact_score(standing, int(order[0])) - _exact_score(standing, int(order[-1]))
+    if spread <= Fraction(similar) * (number - 1):
         return f"no two scores differ by more than {similar:g}", Comparisons.where(different, -limit)
     return "", _clearest(Comparisons.where(different, limit), standing)
+
+
+def _exact_score(standing: Standing, place: int) -> Fraction:
+    """The sum of a model's values. Differences of sums that share a pair are often whole; rounding would hide it."""
+    return sum(map(Fraction, standing.value[place].tolist()), Fraction(0))
 
 
 def _clearest(candidates: Comparisons, standing: Standing) -> Comparisons:
@@ -187,11 +193,8 @@ def _largest(standing: Standing, order: Places, gaps: Array) -> int:
     if len(near) == 1:
         return near[0] + 1
 
-    def exact(place: int) -> Fraction:
-        high, low = (map(Fraction, standing.value[order[at]].tolist()) for at in (place, place + 1))
-        return sum(high, Fraction(0)) - sum(low, Fraction(0))
-
-    return max(near, key=exact) + 1  # the first of the largest
+    score = {at: _exact_score(standing, int(order[at])) for place in near for at in (place, place + 1)}
+    return max(near, key=lambda place: score[place] - score[place + 1]) + 1  # the first of the largest
 
 
 def _bounding(models: int, rivals: Flags) -> Flags:
