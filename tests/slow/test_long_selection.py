@@ -17,13 +17,13 @@ pytestmark = pytest.mark.slow
 
 
 @given(cases(largest=14))
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=3000, deadline=None)
 def test_lazy_and_exact_remove_what_alg_2_removes(case: tuple[Planted, SelectionSettings]) -> None:
     check_against_alg_2(*case)
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=3000, deadline=None)
 def test_a_certified_decision_is_that_of_all_values_inside(seed: int) -> None:
     check_certificate(seed)
 
