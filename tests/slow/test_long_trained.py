@@ -42,7 +42,7 @@ def trained(seed: int, sizes: tuple[int, ...]) -> Network:
     return from_torch(model)
 
 
-@pytest.mark.parametrize("pair", itertools.combinations(range(3), 2))
+@pytest.mark.parametrize("pair", [*itertools.combinations(range(3), 2)])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_trained_pairs_close_to_a_millionth(shape: str, pair: tuple[int, int]) -> None:
     sizes, side = SHAPES[shape], 0.5
