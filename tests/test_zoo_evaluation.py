@@ -15,7 +15,6 @@ import pytest
 from karenina.cli import run
 from karenina.errors import InputError
 from karenina.network import RELU, Layer, Network
-from karenina.zoo.commands import assignments
 from karenina.zoo.environments.benchmark import BENCHMARKS, benchmark_named
 from karenina.zoo.environments.random_numbers import episode_seeds
 from karenina.zoo.environments.registration import IDENTIFIERS
@@ -199,10 +198,6 @@ def test_the_command_refuses_mistakes(
     assert word in " ".join(said.err.split())
     assert said.out == ""
     assert "Traceback" not in said.err
-
-
-def test_values_of_set_are_json_or_text() -> None:
-    assert assignments(["a=1", "b=[1, 2]", "c = divide"]) == {"a": 1, "b": [1, 2], "c": "divide"}
 
 
 def test_without_the_extra_the_command_names_it(tmp_path: Path) -> None:

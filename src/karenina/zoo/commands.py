@@ -20,13 +20,14 @@ from karenina.cli.groups import expanded
 from karenina.cli.options import Action, Json, Reading
 from karenina.cli.terminal import working, write
 from karenina.errors import InputError, MissingExtra
-from karenina.zoo.train_command import train
+from karenina.zoo.rewards_command import rewards, table
+from karenina.zoo.train_command import assignments, train
 
 if TYPE_CHECKING:
     from karenina.network import Network
     from karenina.zoo.evaluation import Evaluation
 
-__all__ = ["app", "assignments", "evaluate", "evaluation_json", "evaluation_text"]
+__all__ = ["app", "evaluate", "evaluation_json", "evaluation_text"]
 
 app = typer.Typer(
     name="zoo",
@@ -90,6 +91,7 @@ def evaluate(
 
 
 app.command()(train)
+app.command()(rewards)
 
 
 def _policies(benchmark: str, paths: list[Path], reading: Reading) -> dict[str, Network]:
@@ -106,20 +108,6 @@ def _policies(benchmark: str, paths: list[Path], reading: Reading) -> dict[str, 
     from karenina.zoo.population import load
 
     return load(benchmark).networks
-
-
-def assignments(texts: list[str] | tuple[()]) -> dict[str, object]:
-    """`name=value` as a dictionary; a value is JSON, or else the text itself."""
-    found: dict[str, object] = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name.strip():
-            raise InputError(f"--set takes name=value, not {text!r}")
-        try:
-            found[name.strip()] = json_format.loads(value)
-        except ValueError:
-            found[name.strip()] = value.strip()
-    return found
 
 
 @contextmanager
@@ -158,7 +146,7 @@ def evaluation_json(found: Evaluation) -> str:
         "threshold": found.benchmark.threshold,
         "presets": {preset: asdict(own) for preset, own in found.presets.items()},  # type: ignore[call-overload]
     }
-    models = {name: {preset: asdict(r) for preset, r in rewards.items()} for name, rewards in found.models.items()}
+    models = {name: {preset: asdict(r) for preset, r in earned.items()} for name, earned in found.models.items()}
     return json_format.dumps(asked | {"models": models}, indent=2) + "\n"
 
 
@@ -167,9 +155,7 @@ def evaluation_text(found: Evaluation) -> str:
     judged = found.benchmark
     head = f"{judged.name}: mean reward of {found.episodes} episodes, seed {found.seed}; * above {judged.threshold:g}\n"
     rows = [["", *found.presets]]
-    for name, rewards in found.models.items():
-        cells = [f"{r.mean:.2f} ± {r.std:.2f} {'*' if r.good else ' '}" for r in rewards.values()]
+    for name, earned in found.models.items():
+        cells = [f"{r.mean:.2f} ± {r.std:.2f} {'*' if r.good else ' '}" for r in earned.values()]
         rows.append([name, *cells])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
-    return head + "\n".join(line.rstrip() for line in lines) + "\n"
+    return head + table(rows)
