@@ -311,6 +311,9 @@ SETTINGS = (
     Settings(batch=2, memory=0),
     Settings(endgame=0),
     Settings(endgame=1000, threads=0),
+    Settings(settled=0),
+    Settings(settled=1000, programmes=2),
+    Settings(settled=1000, programmes=10_000),
 )
 
 

@@ -37,8 +37,9 @@ class Settings:
 
     batch: int = 2048  # nodes bounded a step, at most
     steps: int = 3  # Polyak steps a node
-    endgame: int = 40  # loose neurons at which neurons are split instead of inputs
-    programmes: int = 512  # linear programmes to settle a node with, at most
+    endgame: int = 8  # loose neurons at which neurons are split instead of inputs
+    settled: int = 40  # loose neurons at which a compiled search over them is tried first
+    programmes: int = 512  # linear programmes of that search, at most
     starts: int = 64  # random starts of gradient ascent a case
     ascent: int = 10  # its steps
     climbers: int = 32  # open nodes from whose corners the ascent is tried again
@@ -186,7 +187,7 @@ class Search:
     def _settle(self, nodes: Nodes, hidden: Hidden) -> tuple[Nodes, Hidden]:
         """Search over the neurons of the nodes that have few loose ones, some nodes at a time."""
         loose = loose_neurons(hidden)
-        few = (loose.sum(1) <= self.settings.endgame).nonzero().squeeze(1)
+        few = (loose.sum(1) <= self.settings.settled).nonzero().squeeze(1)
         for index in torch.split(few, SETTLED_AT_ONCE):
             if not len(index) or time.perf_counter() >= self._deadline:
                 break
