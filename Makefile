@@ -10,6 +10,8 @@ READY = .venv/.ready
 # WORKERS=2 runs the tests on two processes, 0 in this one; one thread each.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 KARENINA = $(BIN)/karenina
+CARTPOLE = src/karenina/zoo/policies/cartpole
+DEMO = build/demo
 
 .PHONY: setup demo test test-slow lint bench clean
 .DEFAULT_GOAL := test
@@ -24,20 +26,17 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@echo "1. The paper's toy network (Fig. 1): can its output reach 25 for non-negative inputs?"
-	@$(KARENINA) verify examples/toy.onnx examples/toy.vnnlib
+	@echo "16 Cartpole policies that differ only in their training's seed. On platforms they were not trained on (two boxes"
+	@echo "of states), how far can any two of them ever disagree, and which ones agree with the others?"
 	@echo
-	@echo "2. Two networks that learnt a * b on [-1, 1] x [-1, 1]: how far apart are they there?"
-	@$(KARENINA) pdt examples/product_b.onnx examples/product_c.onnx --domain examples/seen.toml
+	@rm -rf $(DEMO)
+	@$(KARENINA) select $(CARTPOLE) --domain $(CARTPOLE)/domain.toml --distance c-distance --tolerance 0.01 \
+		--iterations 7 --jobs 2 --no-cache --out $(DEMO)
 	@echo
-	@echo "3. The same two where they were not trained, one factor up to 3: how far apart at the most?"
-	@$(KARENINA) pdt examples/product_b.onnx examples/product_c.onnx --domain examples/domain.toml
+	@echo "What they had earned in simulation, which the selection did not know (in-distribution: where they were trained):"
+	@$(KARENINA) zoo rewards cartpole --run $(DEMO)
 	@echo
-	@echo "4. The answer of a MILP solver to question 3, as a check:"
-	@$(KARENINA) pdt examples/product_b.onnx examples/product_c.onnx --domain examples/domain.toml --backend highs
-	@echo
-	@echo "5. Question 3 for another pair: of the three networks, product_b is the one that goes its own way."
-	@$(KARENINA) pdt examples/product_a.onnx examples/product_c.onnx --domain examples/domain.toml
+	@echo "All pairs with their witnesses are in $(DEMO)/selection.json"
 
 lint: $(READY)
 	$(BIN)/ruff check
