@@ -1,8 +1,26 @@
-"""Property tests try the same examples in every run, so that a run that passes passes again."""
+"""Fixtures that several files share. Property tests try the same examples in every run, so that a run that passes passes
+again.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from command_line import Library, make_files, stand_in_library
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of small networks, domains and specifications."""
+    return make_files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch, files: Path) -> Library:
+    """A stand-in for what computes."""
+    return stand_in_library(monkeypatch, files)

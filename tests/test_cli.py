@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import COMMAND, ENVIRONMENT, PDT, Library, karenina, make_files, stand_in_library
+from command_line import COMMAND, ENVIRONMENT, PDT, Library, karenina
 
 from karenina import cli
 from karenina.backends import BACKENDS
@@ -19,17 +19,6 @@ from karenina.cli.pdt import pdt
 from karenina.distance import DISTANCES
 from karenina.errors import MissingExtra
 from karenina.query import Goal
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_files(tmp_path_factory.mktemp("files"))
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, files: Path) -> Library:
-    return stand_in_library(monkeypatch, files)
-
 
 # --- Start-up -----------------------------------------------------------------------------------------------------
 

@@ -6,23 +6,13 @@ import math
 from pathlib import Path
 
 import pytest
-from command_line import PDT, Library, a_disagreement, karenina, make_files, stand_in_library, strict_json
+from command_line import PDT, Library, a_disagreement, karenina, strict_json
 
 from karenina import cli
 from karenina.distance import distance
 from karenina.query import Goal, Status
 
 LABELS = ["lower", "upper", "status", "witness", "", "outputs", "", "cost"]
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_files(tmp_path_factory.mktemp("files"))
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, files: Path) -> Library:
-    return stand_in_library(monkeypatch, files)
 
 
 def test_pdt_prints_the_interval_and_the_witness_by_name(files: Path) -> None:

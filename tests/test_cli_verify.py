@@ -7,21 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import Library, karenina, make_files, stand_in_library, strict_json
+from command_line import Library, karenina, strict_json
 
 from karenina import cli
 from karenina.query import Answer, Status, Verdict
 from karenina.vnnlib import Verification
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_files(tmp_path_factory.mktemp("files"))
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, files: Path) -> Library:
-    return stand_in_library(monkeypatch, files)
 
 
 @pytest.mark.parametrize("specification", ["sat.vnnlib", "sat.vnnlib.gz"])

@@ -24,10 +24,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from karenina.backends.linear_bounds import objective_bounds
 from karenina.backends.marabou_request import MAGNIFICATION, Reduced, reduce_case
-from karenina.backends.progress import DEFAULT_GOAL, Progress
-from karenina.backends.relu_form import ReluForm, relu_form
+from karenina.backends.progress import DEFAULT_GOAL, Progress, begin
+from karenina.backends.relu_form import ReluForm
 from karenina.errors import InputError, MissingExtra
 from karenina.query import Answer, Goal, Query, Status
 
@@ -74,13 +73,8 @@ class Marabou:
 
     def answer(self, query: Query, goal: Goal = DEFAULT_GOAL) -> Answer:
         """The interval reached; InputError for networks that are not piecewise linear."""
-        progress = Progress(query, goal)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is found by looking, and is a status
-            form = relu_form(query.networks)
-            for k, upper in enumerate(objective_bounds(form, query.cases)):
-                progress.tighten(k, upper)
-            progress.sample(np.random.default_rng(0))
-            return self._search(progress, form)
+            return self._search(*begin(query, goal))
 
     def _search(self, progress: Progress, form: ReluForm) -> Answer:
         otherwise: _Stuck = (Status.PRECISION, "")

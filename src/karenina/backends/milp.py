@@ -15,9 +15,9 @@ from collections.abc import Callable
 import numpy as np
 
 from karenina.backends.big_m import Encoding, Programme, encode
-from karenina.backends.linear_bounds import neuron_bounds, objective_bounds
-from karenina.backends.progress import DEFAULT_GOAL, Progress
-from karenina.backends.relu_form import ReluForm, relu_form
+from karenina.backends.linear_bounds import neuron_bounds
+from karenina.backends.progress import DEFAULT_GOAL, Progress, begin
+from karenina.backends.relu_form import ReluForm
 from karenina.backends.solvers import Request, Solved, gurobi, highs, library
 from karenina.domain import Box
 from karenina.errors import InputError
@@ -50,13 +50,8 @@ class Milp:
 
     def answer(self, query: Query, goal: Goal = DEFAULT_GOAL) -> Answer:
         """The interval reached; InputError for networks that are not piecewise linear."""
-        progress = Progress(query, goal)
         with np.errstate(over="ignore", invalid="ignore"):  # overflow is found by looking, and is a status
-            form = relu_form(query.networks)
-            for k, upper in enumerate(objective_bounds(form, query.cases)):
-                progress.tighten(k, upper)
-            progress.sample(np.random.default_rng(0))
-            return self._search(progress, form)
+            return self._search(*begin(query, goal))
 
     def _search(self, progress: Progress, form: ReluForm) -> Answer:
         encodings: dict[int, Encoding] = {}

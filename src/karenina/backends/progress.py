@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from karenina.backends.linear_bounds import objective_bounds
+from karenina.backends.relu_form import ReluForm, relu_form
 from karenina.domain import Box
 from karenina.query import Answer, Case, Goal, Query, Status
 
-__all__ = ["CONSTRAINT_TOLERANCE", "DEFAULT_GOAL", "Progress"]
+__all__ = ["CONSTRAINT_TOLERANCE", "DEFAULT_GOAL", "Progress", "begin"]
 
 Array = npt.NDArray[np.float64]
 
@@ -29,6 +31,15 @@ DEFAULT_GOAL = Goal()
 _SAMPLES = 1000
 _REPAIRS = 8  # Newton steps towards the constraints
 _NEAR = 1e-5  # constraints this near to being active are held while others are repaired
+
+
+def begin(query: Query, goal: Goal) -> tuple[Progress, ReluForm]:
+    """What bounds by back-substitution and sampled inputs tell, before any solver is asked."""
+    progress, form = Progress(query, goal), relu_form(query.networks)
+    for k, upper in enumerate(objective_bounds(form, query.cases)):
+        progress.tighten(k, upper)
+    progress.sample(np.random.default_rng(0))
+    return progress, form
 
 
 class Progress:

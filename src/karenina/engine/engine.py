@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +18,7 @@ from karenina.engine.cases import Cases
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
 from karenina.engine.search import Search, Settings
+from karenina.engine.threads import one_torch_thread
 from karenina.engine.tighten import Bounder
 from karenina.errors import InputError
 from karenina.query import Answer, Goal, Query, Status
@@ -39,7 +38,7 @@ class Engine:
     def answer(self, query: Query, goal: Goal | None = None) -> Answer:
         """The maximum of the query, to the goal or within its time limit."""
         goal, start = goal or Goal(), time.perf_counter()
-        with torch.no_grad(), _one_torch_thread():
+        with torch.no_grad(), one_torch_thread():
             joint = Joint.of(query.networks, self.device)
             cases, rounding = Cases.of(query, joint, self.device)
             incumbent = Incumbent(query, joint, cases)
@@ -48,17 +47,6 @@ class Engine:
             search = Search(Bounder(joint, cases, rounding), incumbent, goal, self.settings)
             search.run(start + goal.time_limit)
             return _answer(search, goal, time.perf_counter() - start)
-
-
-@contextmanager
-def _one_torch_thread() -> Iterator[None]:
-    """Our tensors are small: torch's threads would spend their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _device(name: str) -> torch.device:

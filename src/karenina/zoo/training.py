@@ -14,9 +14,8 @@ import enum
 import importlib.util
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from karenina.engine.threads import one_torch_thread
 from karenina.errors import InputError, MissingExtra
 from karenina.network import RELU, Layer, Network
 from karenina.zoo import ppo
@@ -129,7 +129,7 @@ class _Task:
     trainer: Trainer
 
     def __call__(self, progress: Say = say) -> None:
-        with _one_thread():
+        with one_torch_thread():  # matrices this small gain nothing from more
             if self.trainer is Trainer.POPULATION:
                 _train_group(self, progress)
             else:
@@ -137,17 +137,6 @@ class _Task:
 
                 for seed in self.seeds:
                     train_seed(self.recipe, seed, self.folder, progress)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Torch on one thread: matrices this small gain nothing from more, and sums keep their order."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _in_processes(tasks: Sequence[_Task], jobs: int) -> None:
