@@ -1,6 +1,4 @@
-"""Fixtures that several files share. Property tests try the same examples in every run, so that a run that passes passes
-again.
-"""
+"""What several files of tests share: fixtures, and that property tests try the same examples in every run."""
 
 from __future__ import annotations
 
