@@ -296,5 +296,6 @@ def dive(first: int, last: int, net: Weights, batch: Batch, target: float, budge
             batch.constant[b],
             batch.rows[b],
             batch.offsets[b],
+            batch.inside[b],
         )
         _search(net, node, target, budget, b, found)

@@ -18,6 +18,7 @@ from karenina.engine.cases import Cases
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
 from karenina.engine.search import Search, Settings
+from karenina.engine.settle import warm_up
 from karenina.engine.threads import one_torch_thread
 from karenina.engine.tighten import Bounder
 from karenina.errors import InputError
@@ -37,6 +38,8 @@ class Engine:
 
     def answer(self, query: Query, goal: Goal | None = None) -> Answer:
         """The maximum of the query, to the goal or within its time limit."""
+        if self.settings.threads and self.device.type == "cpu":
+            warm_up()
         goal, start = goal or Goal(), time.perf_counter()
         with torch.no_grad(), one_torch_thread():
             joint = Joint.of(query.networks, self.device)

@@ -45,6 +45,7 @@ class Node(NamedTuple):
     constant: float  # with all rounding
     rows: Array  # (constraints, S * outputs)
     offsets: Array  # (constraints,) with all rounding
+    inside: Array  # (constraints,) the same for points that surely satisfy them
 
 
 class Batch(NamedTuple):
@@ -62,6 +63,7 @@ class Batch(NamedTuple):
     constant: Array
     rows: Array
     offsets: Array
+    inside: Array
 
 
 class Prices(NamedTuple):

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
 
-from karenina.engine.bounds import Hidden
+from karenina.domain import Box
+from karenina.engine.bounds import Hidden, hidden_bounds
+from karenina.engine.cases import Cases
 from karenina.engine.compiled import in_threads
 from karenina.engine.joint import Joint
-from karenina.engine.nodes import Nodes, flat
+from karenina.engine.nodes import Nodes, by_layer, flat
 from karenina.engine.packed import Batch, Found, Weights
 from karenina.engine.relaxation import Lines
 from karenina.engine.tighten import Bounder
+from karenina.network import RELU, Layer, Network
+from karenina.query import Case, Query
 
-__all__ = ["Settled", "batch_of", "loose_neurons", "settle", "weights_of"]
+__all__ = ["Settled", "batch_of", "loose_neurons", "settle", "warm_up", "weights_of"]
 
 Tensor = torch.Tensor
+INSIDE = 2e-9  # how far inside the constraints the programmes stay: more than they may be off
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,5 +131,22 @@ def batch_of(shared: Bounder, nodes: Nodes, hidden: Hidden, loose: Tensor) -> Ba
         constant,
         cases.rows[nodes.case],
         cases.row_offset[nodes.case] + 2 * cases.row_error[nodes.case],
+        cases.row_offset[nodes.case] - 8 * cases.row_error[nodes.case] - INSIDE,
     )
     return Batch(*(t.contiguous().numpy() for t in tensors))
+
+
+@cache
+def warm_up() -> None:
+    """Compile the inner loops, or load them if an earlier process has: that is not to count towards a time limit."""
+    layer = Layer.of([[1.0]], [0.0], RELU)
+    query = Query((Network((layer, layer, Layer.of([[1.0]], [0.0]))),), (Case(Box([-1.0], [1.0]), np.ones(1)),))
+    cpu = torch.device("cpu")
+    joint = Joint.of(query.networks, cpu)
+    cases, rounding = Cases.of(query, joint, cpu)
+    nodes = Nodes.roots(cases.lower, cases.upper, 0, 2)
+    known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
+    hidden = hidden_bounds(joint, rounding, nodes.lower, nodes.upper, known, threads=1)
+    nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
+    loose = loose_neurons(hidden)
+    settle(Bounder(joint, cases, rounding), nodes, hidden, loose, math.inf, programmes=1, threads=1)

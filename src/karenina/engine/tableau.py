@@ -24,7 +24,8 @@ from karenina.engine.packed import LINES, Array, Integers, Node, Tableau, Weight
 __all__ = ["CUTOFF", "INFEASIBLE", "OPTIMAL", "STOPPED", "back", "compiled", "copy", "fill", "line", "solve"]
 
 OPTIMAL, INFEASIBLE, CUTOFF, STOPPED = 0, 1, 2, 3
-EPSILON = 1e-9
+EPSILON = 1e-9  # the least pivot
+VIOLATED = 1e-10  # by how much a variable may leave its range
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -130,7 +131,7 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
     first.cost[columns] += node.constant
     for r in range(len(node.rows)):
         copy(first.body[count], constraints[r])
-        first.body[count, columns] += node.offsets[r]
+        first.body[count, columns] += node.inside[r]
         count = _new_row(first, inputs, cut_of, count, 0)
     return count
 
@@ -249,7 +250,7 @@ def _move_to_other_end(t: Tableau, count: int, k: int) -> None:
 def _most_violated(t: Tableau, count: int) -> int:
     """The row whose variable is furthest outside its range, turned so that it is below 0; -1 if none is."""
     columns = len(t.column)
-    worst, leave = EPSILON, -1
+    worst, leave = VIOLATED, -1
     for r in range(count):
         value = t.body[r, columns]
         outside = max(-value, value - t.high[t.basic[r]])
