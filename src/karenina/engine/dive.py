@@ -238,8 +238,8 @@ def _search(net: Weights, node: Node, target: float, budget: int, b: int, found:
     levels, state = _tableaux(node, deepest), np.zeros((deepest, neurons), np.int64)
     cut_of = np.zeros(levels.body.shape[1], np.int64)
     dual = Prices(np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(len(node.rows)))
-    count = fill(net, node, _at(levels, 0), cut_of)
-    level, largest = 0, -np.inf
+    level, largest = int(np.int64(0)), -np.inf
+    count = fill(net, node, _at(levels, level), cut_of)
     while level >= 0:
         t = _at(levels, level)
         ended, stuck = solve(t, count, target - 1e-9 * abs(target), PIVOTS)

@@ -102,7 +102,7 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
     # The outputs of a layer and of the one above it, as functions of the nonbasic variables and 1.
     values, above = np.zeros((net.widest, columns + 1)), np.zeros((net.widest, columns + 1))
     constraints = np.zeros((len(node.rows), columns + 1))
-    count = 0
+    count = no_cut = int(np.int64(0))  # numba would compile what it calls once more for a literal 0
     for s in range(stack):
         for i in range(inputs):
             _clear(values[i])
@@ -132,7 +132,7 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
     for r in range(len(node.rows)):
         copy(first.body[count], constraints[r])
         first.body[count, columns] += node.inside[r]
-        count = _new_row(first, inputs, cut_of, count, 0)
+        count = _new_row(first, inputs, cut_of, count, no_cut)
     return count
 
 
