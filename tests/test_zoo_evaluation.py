@@ -117,12 +117,13 @@ def test_a_sender_that_does_nothing_is_near_the_threshold() -> None:
 
 
 def test_mountain_car_outputs_are_squashed_unless_they_are_actions() -> None:
-    full = Network((Layer.of(np.zeros((1, 2)), [0.5]),), "push")
-    raw = evaluate({"push": full}, "mountaincar", ["in-distribution"], episodes=2).models["push"]["in-distribution"]
-    executed = evaluate({"push": full}, "mountaincar", ["in-distribution"], episodes=2, executed=True)
-    action = 2.0 * np.tanh(0.5)
-    assert raw.mean == pytest.approx(-300 * 0.1 * action**2)
-    assert executed.models["push"]["in-distribution"].mean == pytest.approx(-300 * 0.1 * 0.25)
+    """With a goal out of reach the reward is the penalty of 300 steps: on the action as a share of the largest, 2."""
+    push = {"push": Network((Layer.of(np.zeros((1, 2)), [0.5]),), "push")}
+    options: dict[str, Any] = {"episodes": 2, "changes": {"goal_position": 9.0}}
+    squashed = evaluate(push, "mountaincar", ["in-distribution"], **options)
+    executed = evaluate(push, "mountaincar", ["in-distribution"], executed=True, **options)
+    assert squashed.models["push"]["in-distribution"].mean == pytest.approx(-300 * 0.1 * np.tanh(0.5) ** 2)
+    assert executed.models["push"]["in-distribution"].mean == pytest.approx(-300 * 0.1 * 0.25**2)
 
 
 def test_parameters_can_be_changed() -> None:

@@ -14,7 +14,14 @@ from karenina.zoo.environments.mountaincar import PRESETS, MountainCar, Paramete
 from karenina.zoo.environments.random_numbers import episode_seeds
 
 GYMNASIUM = Parameters(
-    min_action=-1.0, max_action=1.0, max_speed=0.07, start_positions=(-0.6, -0.4), scale=1.0, episode_steps=999
+    min_action=-1.0,
+    max_action=1.0,
+    max_speed=0.07,
+    start_positions=(-0.6, -0.4),
+    scale=1.0,
+    height_scale=1.0,
+    penalty="raw",
+    episode_steps=999,
 )
 
 
