@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+import re
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from karenina.domain import Box, Domain
 from karenina.errors import DomainError, InputError
 from karenina.network import Layer, Network
 from karenina.query import Goal
-from karenina.selection import Certainty, Progress, SelectionSettings, select
+from karenina.selection import Certainty, Guarantee, Progress, SelectionSettings, select
 
 
 @given(cases())
@@ -123,7 +124,7 @@ def test_a_tie_is_decided_by_the_order_of_the_list_and_said() -> None:
     assert iteration.certainty is Certainty.TIE
     assert not iteration.certified
     assert "later in the list goes first" in iteration.note
-    assert "later in the list" in str(found)
+    assert "later in the list" in " ".join(str(found).split())
 
 
 def test_max_leaves_two_and_names_its_gap() -> None:
@@ -190,6 +191,7 @@ def test_a_pair_that_takes_too_long_is_named_and_not_asked_again() -> None:
     assert removals(found) == [[5]]
     assert not found.certified
     assert found.guarantee.upper == math.inf
+    assert found.guarantee.undecided_pairs == (("m1", "m2"),)
     assert json.loads(found.to_json())["guarantee"]["upper"] == "Infinity"
 
 
@@ -246,6 +248,7 @@ def test_populations_that_cannot_be_compared_are_refused() -> None:
         ({"percent": 0}, "percent must be"),
         ({"percent": 100}, "percent must be"),
         ({"iterations": -1}, "iterations must be"),
+        ({"iterations": 2.5}, "iterations must be a whole number"),
         ({"tolerance": 0}, "tolerance must be"),
         ({"tolerance": math.nan}, "tolerance must be"),
         ({"similar": -1}, "similar must be"),
@@ -305,11 +308,62 @@ def test_text_and_html() -> None:
     networks = [network.named(f"<b>{network.name}&") for network in dummies(5)]
     found = select(networks, DOMAIN, measure=Planted(line(5)))
     text, html = str(found), found._repr_html_()
-    assert "on every input of the domain any two survivors differ by at most" in text
+    assert "on every input of the domain any two survivors differ by at most" in " ".join(text.split())
+    assert "removed:     1. <b>m4&; 2. " in text
     assert f"recommended: {found.recommended} (certified)" in text
     assert "<b>" not in html
     assert "&lt;b&gt;m0&amp;" in html
     assert html.count("<tr>") == 1 + len(found.iterations)
+
+
+def test_text_for_a_terminal_keeps_to_it() -> None:
+    """Lines that fit, and names that bring no newline, no escape sequence and no half character with them."""
+    names = [f"{'long' * 8}_{k}" for k in range(12)] + ["a\nb", "\x1b[31mred", "\udcff"]
+    text = str(select(dummies(15), DOMAIN, names=names, measure=Planted(line(15)), similar=100))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "a\\nb" in text
+    assert "\\x1b[31mred" in text
+    assert "\\udcff" in text
+
+
+@pytest.mark.parametrize("upper", [0.5573333720545082, 1234567.5, 1e-9 / 3, 2.0, math.inf, 99999.96])
+def test_the_guarantee_in_words_is_never_less_than_the_bound(upper: float) -> None:
+    told = re.search(r"at most (\S+) \(l1\)$", str(Guarantee(0.0, upper, ("a", "b"))))
+    assert told is not None
+    assert upper <= float(told[1]) <= upper * (1 + 1e-5)
+
+
+def test_the_guarantee_in_words_says_no_more_than_the_distance_does() -> None:
+    """A small c-distance allows large differences where the networks satisfy no condition together."""
+    assert "condition" in str(Guarantee(1.0, 2.0, ("a", "b"), "c-distance"))
+    assert "different classes" in str(Guarantee(1.0, 2.0, ("a", "b"), "class"))
+    assert str(Guarantee(1.0, 2.0, ("a", "b"), "linf")).endswith("any two survivors differ by at most 2 (linf)")
+
+
+def test_a_guarantee_that_time_left_wide_is_not_complete() -> None:
+    """All removals are certified and so is the recommendation; yet a pair of survivors is not known."""
+    table = [[0.0 if i == j else 100.0 if 5 in (i, j) else 1.0 + 3 * (4 in (i, j)) for j in range(6)] for i in range(6)]
+    for k in (1, 2, 3):
+        table[0][k] = table[k][0] = 0.1
+    found = selected(Planted(table, slow={(3, 4): (4.0, 4.4)}), SelectionSettings(iterations=1, time_limit=1.0))
+    assert found.certified
+    assert found.recommendation is Certainty.CERTIFIED
+    assert found.guarantee.undecided_pairs == (("m3", "m4"),)
+    assert not found.complete
+    assert "(1 pairs not known to the tolerance)" in " ".join(str(found).split())
+    assert selected(Planted(table), SelectionSettings(iterations=1, time_limit=1.0)).complete
+
+
+def test_the_rules_that_were_needed_are_said() -> None:
+    alike = [[float(i != j) for j in range(4)] for i in range(4)]
+    tied = selected(Planted(alike, exact=True), SelectionSettings())
+    assert tied.stop.reason == "no two scores differ by more than 0"
+    assert [note for note in tied.notes if "later in the list" in note]
+    two = selected(Planted(line(5)), SelectionSettings())
+    assert two.certified
+    assert [note for note in two.notes if "the one recommended scored lower in the last iteration" in note]
+    assert json.loads(two.to_json())["notes"] == list(two.notes)
+    assert selected(Planted(line(6)), SelectionSettings(iterations=1)).notes == ()
 
 
 def test_many_models_are_decided_in_arrays() -> None:

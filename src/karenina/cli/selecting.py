@@ -46,9 +46,8 @@ class Plan:
 
 
 def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
-    """Select, keep the record, print the result; exits with 3 where a decision stayed uncertified."""
+    """Select, keep the record, print the result; exits with 3 where time or the back end left something open."""
     from karenina.execution import Work
-    from karenina.selection import Certainty
     from karenina.store import canonical_order, open_run
 
     order = canonical_order(plan.networks)
@@ -60,8 +59,7 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
         result = presentation.selection_dictionary(found, plan.configuration, str(plan.folder))
         run.finish(result)
     write(presentation.as_json(result) if json else f"{found}\n{'run:':<13}{plan.folder}\n")
-    decisions = {found.stop.certainty, found.recommendation, *(step.certainty for step in found.iterations)}
-    raise typer.Exit(3 if decisions & {Certainty.UNDECIDED, Certainty.UNVERIFIED} else 0)
+    raise typer.Exit(0 if found.complete else 3)
 
 
 def _note(text: str) -> None:

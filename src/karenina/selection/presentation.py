@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from karenina.disagreement import Disagreement
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import pandas
 
 __all__ = ["as_dictionary", "as_html", "as_text", "scores_frame"]
+
+_COLUMNS = 80
 
 
 def as_dictionary(selection: Selection) -> dict[str, object]:
@@ -28,6 +31,7 @@ def as_dictionary(selection: Selection) -> dict[str, object]:
             "lower": guarantee.lower,
             "upper": guarantee.upper,
             "pair": list(guarantee.pair),
+            "undecided_pairs": [list(pair) for pair in guarantee.undecided_pairs],
             "sentence": str(guarantee),
         },
         "certified": selection.certified,
@@ -47,6 +51,7 @@ def as_dictionary(selection: Selection) -> dict[str, object]:
         "exact_pairs": selection.exact_pairs,
         "boxes": selection.boxes,
         "seconds": selection.seconds,
+        "notes": list(selection.notes),
     }
     return {key: _finite(value) for key, value in whole.items()}
 
@@ -98,8 +103,19 @@ def as_text(selection: Selection) -> str:
     lines = [f"{'iteration':<10}{'models':>7}{'removed':>9}  {'scores':<24}decided"]
     for row in map(_row, selection.iterations):
         lines.append(f"{row[0]:<10}{row[1]:>7}{row[2]:>9}  {row[3]:<24}{row[4]}")
-    lines += [f"{label + ':':<13}{text}" for label, text in _facts(selection)]
+    lines += [_folded(f"{label + ':':<13}", _shown(text)) for label, text in _facts(selection)]
     return "\n".join(lines)
+
+
+def _folded(start: str, text: str) -> str:
+    """The text beside its label, in lines that fit; a word that does not fit stays whole."""
+    wrapper = TextWrapper(_COLUMNS, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
+    return wrapper.fill(text)
+
+
+def _shown(text: str) -> str:
+    """Names come from files: a newline or an escape sequence in one must not reach the terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _row(iteration: Iteration) -> tuple[str, ...]:
@@ -110,12 +126,14 @@ def _row(iteration: Iteration) -> tuple[str, ...]:
 
 
 def _facts(selection: Selection) -> list[tuple[str, str]]:
+    gone = [f"{step.number}. {', '.join(removal.name for removal in step.removed)}" for step in selection.iterations]
+    late = len(selection.guarantee.undecided_pairs)
     facts = [
-        ("removed", ", ".join(selection.removed) or "none"),
+        ("removed", "; ".join(gone) or "none"),
         ("stopped", f"{selection.stop.reason} ({selection.stop.certainty})"),
         ("survivors", ", ".join(selection.survivors)),
         ("recommended", f"{selection.recommended} ({selection.recommendation})"),
-        ("guarantee", str(selection.guarantee)),
+        ("guarantee", f"{selection.guarantee}{f' ({late} pairs not known to the tolerance)' if late else ''}"),
         (
             "cost",
             f"{selection.measurements} measurements, {selection.exact_pairs} of "
@@ -123,8 +141,7 @@ def _facts(selection: Selection) -> list[tuple[str, str]]:
             f"{selection.boxes} boxes, {selection.seconds:.3g} s",
         ),
     ]
-    notes = dict.fromkeys(iteration.note for iteration in selection.iterations if iteration.note)
-    return [*facts, *(("note", note) for note in notes)]
+    return [*facts, *(("note", note) for note in selection.notes)]
 
 
 def as_html(selection: Selection) -> str:

@@ -8,6 +8,7 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 from karenina.disagreement import DisagreementTable
@@ -75,14 +76,31 @@ class Stop:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """On every input of the domain any two survivors differ by at most `upper`, and some two by `lower` on one."""
+    """No two survivors disagree by more than `upper`, as the distance counts it, and some two do by `lower`."""
 
     lower: float
     upper: float
     pair: tuple[str, str]  # that differs by at least `lower`
+    distance: str = "l1"
+    undecided_pairs: tuple[tuple[str, str], ...] = ()  # not known to the tolerance: the true bound may be smaller
 
     def __str__(self) -> str:
-        return f"on every input of the domain any two survivors differ by at most {self.upper:.6g}"
+        return _SENTENCES.get(self.distance, _EVERYWHERE).format(bound=_at_most(self.upper), distance=self.distance)
+
+
+# The c-distance and the class distance say nothing about some inputs, so neither may the sentence.
+_EVERYWHERE = "on every input of the domain any two survivors differ by at most {bound} ({distance})"
+_SENTENCES = {
+    "c-distance": "any two survivors have a c-distance of at most {bound}: on each box of the domain there is a "
+    "condition such that they differ by no more (l1) wherever both satisfy it",
+    "class": "on every input of the domain on which two survivors choose different classes, their margins for "
+    "their own choices add up to at most {bound}",
+}
+
+
+def _at_most(bound: float) -> str:
+    """Six digits, rounded up: a bound that is rounded down is none."""
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(bound):g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +122,18 @@ class Selection:
     exact_pairs: int  # pairs that were measured to the tolerance
     boxes: int
     seconds: float
+    notes: tuple[str, ...] = ()  # the rules by which ties were decided, and the model recommended of two
 
     @property
     def certified(self) -> bool:
         """Whether every removal, and the end, is certified."""
         return self.stop.certified and all(iteration.certified for iteration in self.iterations)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was left open for lack of time or by the back end: no decision, and not the guarantee."""
+        decisions = {self.stop.certainty, self.recommendation, *(step.certainty for step in self.iterations)}
+        return not decisions & {Certainty.UNDECIDED, Certainty.UNVERIFIED} and not self.guarantee.undecided_pairs
 
     @property
     def removed(self) -> tuple[str, ...]:

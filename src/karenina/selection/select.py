@@ -34,6 +34,10 @@ from karenina.selection.settings import SelectionOptions, SelectionSettings
 __all__ = ["Progress", "select"]
 
 FORESIGHT = 12  # iterations
+TWO_RULE = (
+    "two survivors have equal scores: the one recommended scored lower in the last iteration, among the models "
+    "that were left before it"
+)
 TIE_RULE = (
     "where the intervals did not tell scores apart, the lower ends of the pairs' intervals did; "
     "of equal scores the model later in the list goes first, of equal gaps the higher one counts"
@@ -99,7 +103,15 @@ class _Selecting:
             known.exact_pairs,
             known.results.boxes,
             time.perf_counter() - start,
+            self._notes(stop, recommendation),
         )
+
+    def _notes(self, stop: Stop, recommendation: Verdict) -> tuple[str, ...]:
+        """The rules that were needed."""
+        decisions = [stop.certainty, recommendation.certainty, *(step.certainty for step in self.iterations)]
+        certain = all(certainty is Certainty.CERTIFIED for certainty in decisions)
+        of_two = len(self.race.members) == 2 and self.iterations
+        return (*([] if certain else [TIE_RULE]), *([TWO_RULE] if of_two else []))
 
     def _stop(self) -> Stop | None:
         """The ends that need no scores."""
@@ -163,8 +175,11 @@ class _Selecting:
     def _guarantee(self, standing: Standing) -> Guarantee:
         first, second = np.unravel_index(int(np.argmax(standing.value)), standing.value.shape)
         pair = sorted((int(standing.members[first]), int(standing.members[second])))
-        upper = float(standing.upper.max())
-        return Guarantee(float(standing.value.max()), upper, (self.names[pair[0]], self.names[pair[1]]))
+        lower, upper = float(standing.value.max()), float(standing.upper.max())
+        wide = ~standing.reached & (standing.upper - lower > self.settings.tolerance)
+        late = zip(*(standing.members[places].tolist() for places in np.nonzero(np.triu(wide))), strict=True)
+        undecided = tuple((self.names[i], self.names[j]) for i, j in late)
+        return Guarantee(lower, upper, (self.names[pair[0]], self.names[pair[1]]), self.distance, undecided)
 
     def _scores(self, members: Sequence[int]) -> dict[str, Interval]:
         results, scores = self.race.known.results, {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import TypedDict
 
 from karenina.errors import InputError
@@ -45,8 +46,8 @@ class SelectionSettings:
             raise InputError(f"unknown criterion {self.criterion!r}; known: {', '.join(CRITERIA)}")
         if not 0 < self.percent < 100:
             raise InputError(f"percent must be a number between 0 and 100, not {self.percent}")
-        if self.iterations is not None and self.iterations < 0:
-            raise InputError(f"iterations must be a number >= 0, not {self.iterations}")
+        if self.iterations is not None and not (isinstance(self.iterations, Integral) and self.iterations >= 0):
+            raise InputError(f"iterations must be a whole number >= 0, not {self.iterations}")
         if not 0 < self.tolerance < math.inf:
             raise InputError(f"tolerance must be a finite number > 0, not {self.tolerance}")
         if not 0 <= self.similar < math.inf:
