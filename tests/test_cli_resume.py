@@ -131,6 +131,9 @@ def test_ctrl_c_stops_at_once_and_keeps_the_record(here: Path, capsys: pytest.Ca
         out, err = stopped_at(process, here / "run", 5, signal.SIGINT)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
+    assert err.splitlines()[-1].endswith(
+        "what was measured is kept; to go on, the same command, or karenina resume run"
+    )
     assert records(here / "run") >= 5
     assert result(capsys, ["resume", "run", "--json", "--no-cache"]) == result(
         capsys, [*SELECT, "--out", "undisturbed"]

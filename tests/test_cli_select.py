@@ -170,6 +170,20 @@ def test_files_and_folders_are_read_once_each(here: Path, capsys: pytest.Capture
     assert here.exists()
 
 
+def test_links_are_models_by_their_own_names(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As version control of data and caches of downloads leave them: the content elsewhere, under a name of no use."""
+    (here / "links").mkdir()
+    for seed in range(4):
+        (here / "links" / f"policy_{seed}.onnx").symlink_to(here / "models" / f"seed_{seed}.onnx")
+    arguments = ["--domain", "domain.toml", "--json"]
+    assert cli.run(["select", "links", *arguments]) == 0
+    assert strict_json(capsys.readouterr().out)["names"] == [f"policy_{seed}" for seed in range(4)]
+    assert cli.run(["select", "links", "models", *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert strict_json(out)["names"] == [*(f"policy_{seed}" for seed in range(4)), "seed_4", "seed_5"]
+    assert "note: models/seed_0.onnx and links/policy_0.onnx are one and the same file: it is counted once" in err
+
+
 def test_names_tell_files_apart() -> None:
     names = {
         "/r/one/a.onnx": "one/a",

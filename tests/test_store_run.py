@@ -147,6 +147,24 @@ def test_a_folder_that_is_not_ours_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_configuration_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"learning_rate": 0.1}')
+    (tmp_path / "weights.bin").write_text("precious")
+    with pytest.raises(InputError, match=r"holds other files and no run.json of ours"):
+        opened(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"run.json", "weights.bin"}
+
+
+def test_a_result_is_not_left_beside_another_configuration(tmp_path: Path) -> None:
+    """Or a run that is killed would look finished."""
+    with open_run(tmp_path, CONFIGURATION, print) as run:
+        run.finish({"survivors": []})
+    opened(tmp_path)
+    assert (tmp_path / "selection.json").exists()
+    opened(tmp_path, replace(CONFIGURATION, models=CONFIGURATION.models[:1]))
+    assert not (tmp_path / "selection.json").exists()
+
+
 def test_a_folder_left_before_its_configuration_was_written_is_ours(tmp_path: Path) -> None:
     (tmp_path / "run.lock").touch()
     (tmp_path / "run.json.draft").write_text('{"half')

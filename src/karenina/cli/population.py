@@ -6,6 +6,7 @@ except those that have a model's extension, which somebody meant to be read.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -53,13 +54,15 @@ def population(paths: Sequence[Path], reading: Reading, *, skip_unreadable: bool
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     """Every file once, and whether it is surely meant to be a model."""
-    seen: set[Path] = set()
+    seen: dict[Path, Path] = {}
     for path in paths:
         for file in _inside(path) if path.is_dir() else [path]:
             place = file.resolve()
             if place not in seen:
-                seen.add(place)
+                seen[place] = file
                 yield file, not path.is_dir() or _extension(file) in EXTENSIONS
+            elif seen[place].name != file.name:  # and not just a file given beside its folder
+                notes([f"{file} and {seen[place]} are one and the same file: it is counted once"])
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -89,8 +92,9 @@ def _read(file: Path, statistics: Path | None, reading: Reading, asked_for: bool
 
 
 def _refuse_empty_folders(paths: Sequence[Path], read: Sequence[Path], skip: bool) -> None:
+    present = {file.resolve() for file in read}
     for path in paths:
-        if path.is_dir() and not skip and not any(file.resolve().parent == path.resolve() for file in read):
+        if path.is_dir() and not skip and not {file.resolve() for file in _inside(path)} & present:
             raise InputError(f"{path} holds no model file")
 
 
@@ -114,7 +118,7 @@ def _tells_apart(ladders: Sequence[Sequence[str]], rung: int) -> bool:
 
 def _labels(file: Path) -> list[str]:
     """What a file may be called, the shortest first: seed_1, seed_1.onnx, runs/seed_1, runs/seed_1.onnx, ..."""
-    whole = file.resolve()
+    whole = Path(os.path.normpath(file.absolute()))  # by its own name, also where it is a link
     bare = whole.with_suffix("")
     bare = bare.with_suffix("") if whole.suffix == ".gz" else bare
     depths = range(1, len(whole.parts))

@@ -55,11 +55,22 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
     work = Work.of(ordered, plan.domain, plan.distance, plan.configuration.context.backend, device)
     # The workers first: where there is no cluster, nothing is written.
     with _workers(work, running) as workers, open_run(plan.folder, plan.configuration, _note) as run:
-        found = _select(plan, workers, order, run, running)
+        with _interruptible(plan.folder):
+            found = _select(plan, workers, order, run, running)
         result = presentation.selection_dictionary(found, plan.configuration, str(plan.folder))
         run.finish(result)
     write(presentation.as_json(result) if json else f"{found}\n{'run:':<13}{plan.folder}\n")
     raise typer.Exit(0 if found.complete else 3)
+
+
+@contextmanager
+def _interruptible(folder: Path) -> Iterator[None]:
+    """Ctrl-C is no loss, and whoever pressed it should know."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _note(f"interrupted: what was measured is kept; to go on, the same command, or karenina resume {folder}")
+        raise
 
 
 def _note(text: str) -> None:

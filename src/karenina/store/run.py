@@ -6,7 +6,8 @@
     run.lock        held by the process that works on the run
 
 `run.json` and `selection.json` appear whole or not at all. A folder may be used again with more, fewer or changed
-models, another domain or other settings: every record says what it is an answer to, and the rest is measured.
+models, another domain or other settings: every record says what it is an answer to, and the rest is measured. The
+result of another configuration is removed when work on the new one begins.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def _journal(folder: Path, configuration: Configuration, note: Callable[[str], N
     for change in _changes(folder, configuration):
         note(change)
     try:
+        if _is_run(folder) and read_configuration(folder).hash != configuration.hash:
+            (folder / _RESULT).unlink(missing_ok=True)  # it would pass for the result of what is asked now
         write_whole(folder / _CONFIGURATION, configuration.to_json())
         journal = Journal(folder / _RECORDS)
     except OSError as error:
@@ -118,8 +121,16 @@ def _refuse_foreign(folder: Path) -> None:
         present = {entry.name.removesuffix(".draft") for entry in folder.iterdir()} if folder.exists() else set()
     except OSError as error:
         raise InputError(f"{folder} cannot be read: {error.strerror or error}") from error
-    if _CONFIGURATION not in present and present - _OURS:
-        raise InputError(f"{folder} holds other files and no {_CONFIGURATION}: a run needs a folder of its own")
+    if present - _OURS and not _is_run(folder):
+        raise InputError(f"{folder} holds other files and no {_CONFIGURATION} of ours: a run needs a folder of its own")
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        read_configuration(folder)
+    except InputError:
+        return False
+    return True
 
 
 def _changes(folder: Path, now: Configuration) -> Iterator[str]:
