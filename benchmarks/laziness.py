@@ -4,8 +4,8 @@
         [--distance l1] [--tolerance 1e-3] [--full 64] [--sample 400] [--json FILE]
 
 Up to --full networks the table is measured, and both ways must remove the same; beyond, the cost of the table is
-estimated from a sample of its pairs. A folder holds few policies: beyond them, copies with noise on the weights are
-added, a tenth of each layer's spread. Without a folder all networks are fitted here, a seed each.
+estimated from a sample of its pairs. Beyond the policies that there are, copies with noise on the weights are added, a
+tenth of each layer's spread.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policies", type=Path, help="a folder of trained policies; without it, networks are fitted")
+    parser.add_argument("--policies", type=Path, help="a folder of trained policies; without it, those that ship")
     parser.add_argument("--setting", default="cartpole", choices=[setting.name for setting in SETTINGS])
     parser.add_argument("--sizes", type=int, nargs="+", default=[16, 64, 256])
     parser.add_argument("--criterion", default="percentile")

@@ -36,7 +36,7 @@ PEERS = (("marabou", None), ("highs", 1e-3), ("gurobi", 1e-3))  # None: the pape
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policies", type=Path, help="a folder of trained policies; without it, some are fitted here")
+    parser.add_argument("--policies", type=Path, help="a folder of trained policies; without it, those that ship")
     parser.add_argument("--pairs", type=int, default=4, help="pairs a setting")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds a pair for each peer")
     parser.add_argument("--distance", default="l1")
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def measure(setting: Setting, arguments: argparse.Namespace) -> list[dict[str, object]]:
-    networks = population(setting, arguments.policies, 16 if arguments.policies else 4)
+    networks = population(setting, arguments.policies, 16)
     pairs = list(itertools.combinations(networks, 2))
     random.Random(1).shuffle(pairs)
     engine = Engine("cpu")
