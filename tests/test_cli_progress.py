@@ -32,11 +32,10 @@ def test_lines_when_a_round_starts_and_now_and_then(
     out, err = capsys.readouterr()
     assert out == ""
     first, *rest = err.splitlines()
-    known = "0 of 120 pairs known to the tolerance"
-    assert first == f"iteration 1, 16 models left: bounding all pairs; {known}; 0 of 120 measurements"
+    assert first == "iteration 1, 16 models: bounding all pairs (120)"
     assert len(rest) == 6  # a minute, every ten seconds
-    assert rest[0].endswith("; 20 of 120 measurements, about 50 s left of this round")
-    assert rest[-1].endswith("; 120 of 120 measurements, about 0 s left of this round")
+    assert rest[0] == "iteration 1: 16 models, 0/120 pairs exact; 20/120 measured, about 50 s left"
+    assert rest[-1].endswith("; 120/120 measured, about 0 s left")
 
 
 def test_a_live_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,8 +117,8 @@ def test_the_text_for_people(here: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert f"\n{label}" in out
     assert out.endswith(f"{run.relative_to(here)}\n")
     assert run.name.startswith("domain-")
-    assert "iteration 1, 6 models left: " in err
-    assert " of 15 measurements\n" in err
+    assert "iteration 1, 6 models: bounding all pairs (15)\n" in err
+    assert max(map(len, err.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from planted_tables import Table, naive_removals, removals
 from random_networks import dense_network
 
 from karenina import Box, Domain, Engine, Network, backend, pairwise_disagreement_threshold, select
+from karenina.network import Layer
 from karenina.query import Goal
 from karenina.selection import CRITERIA, Certainty, SelectionSettings
 
@@ -66,3 +67,12 @@ def test_a_time_limit_gives_a_result_that_says_so(networks: list[Network]) -> No
     assert all(iteration.certainty is Certainty.UNDECIDED for iteration in undecided)
     assert all(iteration.undecided_pairs for iteration in undecided)
     assert "undecided within the time limit" in str(found)
+
+
+def test_survivors_that_no_condition_compares_are_told() -> None:
+    """Of opposite signs everywhere: their c-distance is 0, which is no agreement, and the result says why."""
+    networks = [Network((Layer.of([[1.0]], [offset]),), f"n{offset}") for offset in (-5.0, 5.0)]
+    found = select(networks, Domain(Box([0.0], [1.0])), "c-distance")
+    assert found.guarantee.upper == 0.0
+    (note,) = [note for note in found.notes if note.startswith("1 of 1 pairs of survivors: ")]
+    assert "constraints" in note

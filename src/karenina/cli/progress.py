@@ -34,8 +34,8 @@ def showing() -> Iterator[Callable[[Progress], None]]:
 
 def described(progress: Progress) -> str:
     """Where the selection stands, in words."""
-    known = f"{progress.exact_pairs} of {progress.pairs} pairs known to the tolerance"
-    return f"iteration {max(1, progress.iteration)}, {progress.models} models left: {progress.doing}; {known}"
+    known = f"{progress.exact_pairs}/{progress.pairs} pairs exact"
+    return f"iteration {max(1, progress.iteration)}: {progress.models} models, {known}"
 
 
 class _Live:
@@ -48,9 +48,7 @@ class _Live:
     def __call__(self, progress: Progress) -> None:
         if progress.done == 0 and progress.planned:
             self._bar.reset(self._task, total=progress.planned)
-        words = f"iteration {max(1, progress.iteration)}: {progress.models} models"
-        words += f", {progress.exact_pairs}/{progress.pairs} pairs exact"
-        self._bar.update(self._task, description=words, completed=progress.done, total=progress.planned)
+        self._bar.update(self._task, description=described(progress), completed=progress.done, total=progress.planned)
 
 
 class _Lines:
@@ -68,11 +66,12 @@ class _Lines:
         elif now - self._told < _QUIET_SECONDS:
             return
         self._told = now
-        print(f"{described(progress)}; {self._round(progress, now)}", file=sys.stderr, flush=True)
+        print(self._line(progress, now), file=sys.stderr, flush=True)
 
-    def _round(self, progress: Progress, now: float) -> str:
-        measured = f"{progress.done} of {progress.planned} measurements"
+    def _line(self, progress: Progress, now: float) -> str:
+        """What a round is about when it starts, then how far it is; either fits a terminal of 80 columns."""
         if not progress.done:
-            return measured
+            which = f"iteration {max(1, progress.iteration)}, {progress.models} models"
+            return f"{which}: {progress.doing} ({progress.planned})"
         left = (now - self._started) * (progress.planned - progress.done) / progress.done
-        return f"{measured}, about {left:.0f} s left of this round"
+        return f"{described(progress)}; {progress.done}/{progress.planned} measured, about {left:.0f} s left"

@@ -6,7 +6,9 @@ Enters: a `Disagreement` at a time. Leaves: (k, k) arrays of bounds, and a mappi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -83,6 +85,13 @@ class PairResults(Mapping[tuple[int, int], Disagreement]):
 
     def __len__(self) -> int:
         return int((self._status != _UNKNOWN).sum())
+
+    def notes(self, networks: Sequence[int]) -> Counter[str]:
+        """What is noted of the pairs among some of the networks, and of how many pairs."""
+        if not self._note:
+            return Counter()
+        places = (self._place(i, j) for i, j in itertools.combinations(sorted(networks), 2))
+        return Counter(self._note[place] for place in places if place in self._note)
 
     @property
     def boxes(self) -> int:

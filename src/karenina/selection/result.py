@@ -122,7 +122,7 @@ class Selection:
     exact_pairs: int  # pairs that were measured to the tolerance
     boxes: int
     seconds: float
-    notes: tuple[str, ...] = ()  # the rules by which ties were decided, and the model recommended of two
+    notes: tuple[str, ...] = ()  # the rules that ties and two survivors needed; what is odd about survivors' pairs
 
     @property
     def certified(self) -> bool:

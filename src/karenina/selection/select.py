@@ -111,7 +111,11 @@ class _Selecting:
         decisions = [stop.certainty, recommendation.certainty, *(step.certainty for step in self.iterations)]
         certain = all(certainty is Certainty.CERTIFIED for certainty in decisions)
         of_two = len(self.race.members) == 2 and self.iterations
-        return (*([] if certain else [TIE_RULE]), *([TWO_RULE] if of_two else []))
+        members = self.race.members
+        found = self.race.known.results.notes(members)
+        pairs = f"of {len(members) * (len(members) - 1) // 2} pairs of survivors"
+        noted = (f"{count} {pairs}: {note}" for note, count in found.items())
+        return (*([] if certain else [TIE_RULE]), *([TWO_RULE] if of_two else []), *noted)
 
     def _stop(self) -> Stop | None:
         """The ends that need no scores."""
