@@ -239,6 +239,10 @@ def test_populations_that_cannot_be_compared_are_refused() -> None:
         select(networks, Domain(Box([0, 0], [1, 1])))
     with pytest.raises(InputError, match="3 networks but 1 names"):
         select(networks, DOMAIN, names=["a"])
+    with pytest.raises(InputError, match=r"not 'a\.onnx': karenina\.load reads"):
+        select(["a.onnx", "b.onnx"], DOMAIN)  # type: ignore[list-item]
+    with pytest.raises(InputError, match=r"not 'd\.toml': karenina\.load_domain reads"):
+        select(networks, "d.toml")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

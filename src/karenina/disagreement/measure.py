@@ -61,6 +61,7 @@ def measure_here(
 
 def check_population(networks: Sequence[Network], domain: Domain, names: Sequence[str] | None = None) -> list[str]:
     """The names of the networks, after refusing those that cannot be compared with each other on the domain."""
+    _refuse_files(networks, domain)
     names = [network.name for network in networks] if names is None else list(names)
     if len(names) != len(networks):
         raise InputError(f"there are {len(networks)} networks but {len(names)} names")
@@ -71,6 +72,15 @@ def check_population(networks: Sequence[Network], domain: Domain, names: Sequenc
     _refuse_equal_contents(networks, names)
     domain.require_size(networks[0].named(names[0]))
     return names
+
+
+def _refuse_files(networks: Sequence[object], domain: object) -> None:
+    """Whoever has files must read them first."""
+    for network in networks:
+        if not isinstance(network, Network):
+            raise InputError(f"a network is needed, not {network!r}: karenina.load reads one from a file")
+    if not isinstance(domain, Domain):
+        raise InputError(f"a domain is needed, not {domain!r}: karenina.load_domain reads one from a file")
 
 
 def _refuse_equal_names(names: Sequence[str]) -> None:
