@@ -19,6 +19,7 @@ from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes, by_layer, flat
 from karenina.engine.tighten import Bounder
+from karenina.network import RELU, Layer, Network
 from karenina.query import Case, Goal, Query, Status
 
 highspy = pytest.importorskip("highspy")
@@ -143,6 +144,16 @@ def test_an_infeasible_node_is_closed() -> None:
     never = Case(case.box, case.objective, 0.0, case.constraints, case.constraint_offsets - 1e3)
     _, found = settled(Query(query.networks, (never,)), -1e6, 1000)
     assert found.closed.all()
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e150, 1e153])
+def test_nothing_is_closed_by_overflow(scale: float) -> None:
+    up, down = Layer.of([[scale], [-scale]], [0.0, 0.0], RELU), Layer.of([[scale, -scale]], [0.0])
+    query = Query.maximise(Network((up, down)), Domain(Box([-1.0], [1.0])), [np.ones(1)])
+    for target in (-1e300, 1.0, 0.5 * scale * scale):
+        _, found = settled(query, target, 100)
+        assert not found.closed.any()
+        assert (found.bound >= scale * scale * (1 - 1e-9)).all()
 
 
 @given(seeds, st.booleans())

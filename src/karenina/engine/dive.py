@@ -247,6 +247,8 @@ def _search(net: Weights, node: Node, target: float, budget: int, b: int, found:
         if found.programmes[b] == 0 or stuck >= 0 or t.cost[-1] <= target:
             _read(node, t, count, cut_of, stuck, target, dual)
             bound = certify(net, node, state[level], dual)
+            if not np.isfinite(bound):  # overflow proves nothing
+                bound = np.inf
         if found.programmes[b] == 0:
             found.bound[b] = bound
             copy(found.slopes[b], dual.slopes)
