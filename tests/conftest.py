@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def library(monkeypatch: pytest.MonkeyPatch, files: Path) -> Library:
     """A stand-in for what computes."""
     return stand_in_library(monkeypatch, files)
+
+
+@pytest.fixture
+def here(originals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with what the module's `originals` holds, and a cache of its own."""
+    shutil.copytree(originals, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KARENINA_CACHE", str(tmp_path / "cache"))
+    return tmp_path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -51,14 +50,6 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
         a_network(seed).to_onnx(folder / "models" / f"seed_{seed}.onnx")
     (folder / "domain.toml").write_text("[[box]]\nlower = [-1, -1]\nupper = [1, 2]\n")
     return folder
-
-
-@pytest.fixture
-def here(originals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    shutil.copytree(originals, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KARENINA_CACHE", str(tmp_path / "cache"))
-    return tmp_path
 
 
 def result(capsys: pytest.CaptureFixture[str], arguments: Sequence[str], code: int = 0) -> dict[str, Any]:

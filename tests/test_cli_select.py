@@ -40,15 +40,6 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def here(originals: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a folder of models and a domain, and a cache of its own."""
-    shutil.copytree(originals, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KARENINA_CACHE", str(tmp_path / "cache"))
-    return tmp_path
-
-
 def selected(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
     """The result of a selection in JSON."""
     assert cli.run([*SELECT, "--json", *arguments]) == code, capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_the_environment_has_not_changed_since(benchmark: str) -> None:
     described = {**recipe(benchmark).described(), "trainer": found["training"]["trainer"]}
     assert found["training"] == described
     for preset, recorded in found["evaluation"]["presets"].items():
-        own = asdict(benchmark_named(benchmark).parameters(preset))  # type: ignore[call-overload]
+        own = asdict(benchmark_named(benchmark).parameters(preset))
         assert {name: _listed(value) for name, value in own.items()} == recorded
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from karenina.cli.models import statistics_for
 from karenina.cli.options import Action, Reading
@@ -79,9 +79,9 @@ def _extension(file: Path) -> str:
 def _read(file: Path, statistics: Path | None, reading: Reading, asked_for: bool, skip: bool) -> Network | None:
     from karenina.loading import load
 
-    action = "executed" if reading.action is Action.EXECUTED else "raw"
+    action: Literal["raw", "executed"] = "executed" if reading.action is Action.EXECUTED else "raw"
     try:
-        return load(file, action=action, normalisation=statistics, activation=reading.activation)  # type: ignore[arg-type]
+        return load(file, action=action, normalisation=statistics, activation=reading.activation)
     except KareninaError as error:
         if not asked_for:
             return None

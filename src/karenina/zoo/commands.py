@@ -144,7 +144,7 @@ def evaluation_json(found: Evaluation) -> str:
         "episodes": found.episodes,
         "seed": found.seed,
         "threshold": found.benchmark.threshold,
-        "presets": {preset: asdict(own) for preset, own in found.presets.items()},  # type: ignore[call-overload]
+        "presets": {preset: asdict(own) for preset, own in found.presets.items()},
     }
     models = {name: {preset: asdict(r) for preset, r in earned.items()} for name, earned in found.models.items()}
     return json_format.dumps(asked | {"models": models}, indent=2) + "\n"

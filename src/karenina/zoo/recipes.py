@@ -77,7 +77,7 @@ class Recipe:
 
     def described(self) -> dict[str, Any]:
         """Everything that decides what a seed learns, as JSON."""
-        environment = dataclasses.asdict(self.parameters())  # type: ignore[call-overload]
+        environment = dataclasses.asdict(self.parameters())
         whole: dict[str, Any] = json.loads(
             json.dumps(
                 {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -97,22 +97,24 @@ class Simulator(Protocol):
 class Parameters(Protocol):
     """All that defines an environment, as a frozen dataclass; each environment has its own."""
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
     def simulator(self, count: int) -> Simulator: ...
     def replace(self, **changes: object) -> Parameters: ...
 
 
-Chosen = TypeVar("Chosen")
+Chosen = TypeVar("Chosen", bound=Parameters)
 
 
 def replaced(old: Chosen, environment: str, changes: dict[str, object]) -> Chosen:
     """Parameters with some changed; unknown names and values of another kind are refused."""
-    defaults = {field.name: field.default for field in dataclasses.fields(old)}  # type: ignore[arg-type]
+    defaults = {field.name: field.default for field in dataclasses.fields(old)}
     for name, value in changes.items():
         if name not in defaults:
             raise InputError(f"{environment} has no parameter {name!r}; it has {', '.join(defaults)}")
         if not _alike(value, defaults[name]):
             raise InputError(f"{environment}: {name} is {defaults[name]!r} by default; {value!r} is not of that kind")
-    return dataclasses.replace(old, **{name: _tuples(value) for name, value in changes.items()})  # type: ignore[type-var]
+    return dataclasses.replace(old, **{name: _tuples(value) for name, value in changes.items()})
 
 
 def _alike(value: object, default: object) -> bool:
