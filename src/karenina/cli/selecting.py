@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from karenina.domain import Domain
     from karenina.execution import Work
     from karenina.network import Network
-    from karenina.query import Goal
     from karenina.selection import Selection, SelectionSettings
     from karenina.store import Cache, Configuration, Context, Run
 
@@ -80,12 +79,13 @@ def _note(text: str) -> None:
 def _select(plan: Plan, workers: Measure, order: Sequence[int], run: Run, running: Running) -> Selection:
     """From the record, from the cache, and for the rest by the workers."""
     from karenina.selection import select
+    from karenina.selection.plan import ladder
     from karenina.store import recorded, reordered
 
     context = plan.configuration.context
     digests = [plan.networks[k].digest() for k in order]
     cache = None if running.no_cache else _cache(context)
-    known = recorded(workers, digests, context, run.journal, cache, _ladder(plan.settings.goal))
+    known = recorded(workers, digests, context, run.journal, cache, list(ladder(plan.settings.goal).values()))
     with closing(cache) if cache else nullcontext(), showing() as show:
         return select(
             plan.networks,
@@ -105,14 +105,6 @@ def _cache(context: Context) -> Cache | None:
     except RuntimeError as error:  # a user without a home directory
         _note(f"no cache is used: {error} Set KARENINA_CACHE to have one.")
         return None
-
-
-def _ladder(finest: Goal) -> list[Goal]:
-    """All goals a selection asks for, the coarsest first."""
-    from karenina.selection.plan import COARSEST, RUNGS
-
-    between = [replace(finest, relative_tolerance=rung) for rung in RUNGS]
-    return [replace(finest, tolerance=COARSEST), *between, finest]
 
 
 @contextmanager

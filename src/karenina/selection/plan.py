@@ -15,18 +15,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
+from karenina.query import Goal
 from karenina.selection.criteria import Comparisons
 from karenina.selection.known import Array, Flags, Places, Standing
 
-__all__ = ["COARSEST", "RUNGS", "foresighted", "narrowing", "rung", "widths"]
+__all__ = ["COARSEST", "RUNGS", "foresighted", "ladder", "narrowing", "rung", "widths"]
 
 COARSEST = 1e300  # a tolerance that the first bounds of any pair reach
 RUNGS = tuple(2.0**-step for step in range(-6, 10))  # of the ladder, the widest first: relative to the lower end
 SHARE = 0.9  # of what a model can afford, so that rounding and chance leave the claim certain
 ENDLESS = 1e200  # stands for an infinite width in sums
+
+
+def ladder(goal: Goal) -> dict[float, Goal]:
+    """All goals a selection asks for by their relative tolerance, the coarsest (infinity) first, `goal` (0) last."""
+    coarsest = replace(goal, tolerance=COARSEST)
+    return {math.inf: coarsest, **{relative: replace(goal, relative_tolerance=relative) for relative in (*RUNGS, 0.0)}}
 
 
 def rung(width: float, value: float, finest: float, asked: float) -> float:

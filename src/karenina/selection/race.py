@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from karenina.disagreement import Measure, PairTask
 from karenina.query import Status
 from karenina.selection.criteria import Comparisons
 from karenina.selection.known import Array, Known, Standing
-from karenina.selection.plan import COARSEST, RUNGS, foresighted, narrowing, rung, widths
+from karenina.selection.plan import foresighted, ladder, narrowing, rung, widths
 from karenina.selection.result import Certainty
 
 __all__ = ["Progress", "Race", "Verdict", "score_interval"]
@@ -57,9 +57,7 @@ class Race:
         self.known, self.measure, self.on_progress = known, measure, on_progress
         self.members: list[int] = list(range(known.results.networks))
         self.iteration = 0
-        goal = known.goal
-        rungs = {relative: replace(goal, relative_tolerance=relative) for relative in (0.0, *RUNGS)}
-        self.goals = {math.inf: replace(goal, tolerance=COARSEST), **rungs}
+        self.goals = ladder(known.goal)
 
     def survey(self, exact: bool) -> None:
         """Measure every pair once: to the goal, or as cheaply as can be."""
