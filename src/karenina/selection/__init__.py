@@ -4,6 +4,7 @@ Enters: networks, a domain, a distance, settings, and who measures pairs. Leaves
 guarantee for them, and every removal with its evidence.
 """
 
+from karenina.selection.camps import Camp, Camps, Divide, find_camps
 from karenina.selection.result import Certainty, Guarantee, Iteration, Removal, Selection, Stop
 from karenina.selection.select import Progress, select
 from karenina.selection.selector import Selector
@@ -11,7 +12,10 @@ from karenina.selection.settings import CRITERIA, SelectionOptions, SelectionSet
 
 __all__ = [
     "CRITERIA",
+    "Camp",
+    "Camps",
     "Certainty",
+    "Divide",
     "Guarantee",
     "Iteration",
     "Progress",
@@ -21,5 +25,6 @@ __all__ = [
     "SelectionSettings",
     "Selector",
     "Stop",
+    "find_camps",
     "select",
 ]

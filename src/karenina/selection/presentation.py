@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
@@ -43,6 +43,7 @@ def as_dictionary(selection: Selection) -> dict[str, object]:
             "undecided_pairs": [list(pair) for pair in stop.undecided_pairs],
         },
         "scores": {name: list(score) for name, score in selection.scores.items()},
+        "camps": selection.camps.to_dict(),
         "pairs": [_pair(selection.names, pair, found) for pair, found in selection.table.pairs.items()],
         "names": list(selection.names),
         "distance": selection.distance,
@@ -141,7 +142,17 @@ def _facts(selection: Selection) -> list[tuple[str, str]]:
             f"{selection.boxes} boxes, {selection.seconds:.3g} s",
         ),
     ]
-    return [*facts, *(("note", note) for note in selection.notes)]
+    return [*facts, *_camps(selection), *(("note", note) for note in selection.notes)]
+
+
+def _camps(selection: Selection) -> Iterator[tuple[str, str]]:
+    """The camps, where there are any, and the warning."""
+    found = selection.camps
+    if found.camps:
+        alone = f"; alone: {', '.join(found.alone)}" if found.alone else ""
+        yield "camps", "; ".join(f"{k}. {camp}" for k, camp in enumerate(found.camps, 1)) + alone
+    if found.warning:
+        yield "warning", found.warning
 
 
 def as_html(selection: Selection) -> str:

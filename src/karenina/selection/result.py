@@ -5,6 +5,7 @@ dictionary for JSON, frames for pandas.
 from __future__ import annotations
 
 import enum
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 from karenina.disagreement import DisagreementTable
+from karenina.selection.camps import Camps, find_camps
 from karenina.selection.settings import SelectionSettings
 
 if TYPE_CHECKING:
@@ -139,6 +141,11 @@ class Selection:
     def removed(self) -> tuple[str, ...]:
         """All models that were removed, iteration by iteration."""
         return tuple(removal.name for iteration in self.iterations for removal in iteration.removed)
+
+    @functools.cached_property
+    def camps(self) -> Camps:
+        """Groups of models that agree among themselves and not with each other; see `karenina.selection.camps`."""
+        return find_camps(self.table, self.survivors)
 
     def to_dict(self) -> dict[str, object]:
         """Everything, in values that JSON has; infinities are the strings "Infinity" and "-Infinity"."""
