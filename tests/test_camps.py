@@ -157,7 +157,7 @@ def test_a_selection_tells_of_its_camps() -> None:
     assert [camp["members"] for camp in told["camps"]] == [list(camp.members) for camp in found.camps.camps]
     assert told["warning"] == found.camps.warning
     text = str(found)
-    assert "\ncamps:       1. m0, m1, m2, m3, m4, m5 (differ by at most" in text
+    assert "\ncamps:       1. m0, m1, m2, m3, m4, m5 (disagree by" in text
     assert ("\nwarning: " in text) == bool(found.camps.warning)
     assert max(map(len, text.splitlines())) <= 80
 

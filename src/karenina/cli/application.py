@@ -20,6 +20,7 @@ import typer
 from karenina import presentation
 from karenina.cli.pdt import pdt
 from karenina.cli.plugins import Commands
+from karenina.cli.report import report
 from karenina.cli.resume import resume
 from karenina.cli.select import RayCommand, select
 from karenina.cli.terminal import message, write
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.command(cls=RayCommand)(select)
 app.command(cls=RayCommand)(resume)
+app.command()(report)
 app.command()(pdt)
 app.command()(verify)
 

@@ -23,12 +23,15 @@ __all__ = [
     "DistanceName",
     "FirstFile",
     "Json",
+    "Judging",
     "ModelPaths",
     "NetworkFile",
     "OutFolder",
+    "PageFile",
     "PairTolerance",
     "Reading",
     "Removing",
+    "ReportFlag",
     "RunFolder",
     "Running",
     "SecondFile",
@@ -98,6 +101,13 @@ OutFolder = Annotated[
         help="The run's folder, new or old; if not given, one of its own under karenina-runs/.",
     ),
 ]
+PageFile = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="The page; if not given, report.html in the run's folder."),
+]
+ReportFlag = Annotated[
+    bool, typer.Option("--report", help="Write report.html into the run's folder, as karenina report does.")
+]
 SkipUnreadable = Annotated[
     bool, typer.Option("--skip-unreadable", help="Leave out model files that cannot be read, instead of refusing.")
 ]
@@ -155,6 +165,16 @@ _ACTIVATION = typer.Option(
     help="For a state dict, which does not hold it: relu, tanh, ... (relu if not given).",
 )
 
+
+_REWARDS = typer.Option(
+    "--rewards",
+    metavar="FILE",
+    help="What the models earned: CSV with the columns name, reward and perhaps good (yes or no). If not given, what "
+    "is recorded beside models of the zoo.",
+)
+_GOOD_ABOVE = typer.Option(
+    "--good-above", metavar="R", help="A reward above R is good, whatever the file says.", show_default=False
+)
 
 PairTolerance = Annotated[float, _TOLERANCE]
 DeviceOption = Annotated[Device, _DEVICE]
@@ -215,3 +235,11 @@ class Reading:
     action: Annotated[Action, _ACTION] = Action.RAW
     normalisation: Annotated[list[Path] | None, _NORMALISATION] = None
     activation: Annotated[str | None, _ACTIVATION] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Judging:
+    """What the models earned, which no selection is told."""
+
+    rewards: Annotated[Path | None, _REWARDS] = None
+    good_above: Annotated[float | None, _GOOD_ABOVE] = None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karenina.cli.groups import expanded
-from karenina.cli.options import Device, DeviceOption, Json, RunFolder, Running
+from karenina.cli.options import Device, DeviceOption, Json, ReportFlag, RunFolder, Running
 from karenina.cli.population import Member
 from karenina.cli.selecting import Plan, carry_out
 from karenina.cli.terminal import notes, working
@@ -20,7 +20,14 @@ __all__ = ["resume"]
 
 
 @expanded
-def resume(run: RunFolder, *, running: Running, device: DeviceOption = Device.AUTO, json: Json = False) -> None:
+def resume(
+    run: RunFolder,
+    *,
+    running: Running,
+    device: DeviceOption = Device.AUTO,
+    report: ReportFlag = False,
+    json: Json = False,
+) -> None:
     """Continue a run that was stopped, from its folder alone.
 
     The models are read again from where they were; one that has changed is refused. The domain is the one
@@ -28,7 +35,7 @@ def resume(run: RunFolder, *, running: Running, device: DeviceOption = Device.AU
     """
     with working("reading"):
         plan = _plan(run, device if running.ray is None else Device.CPU)
-    carry_out(plan, running, device, json)
+    carry_out(plan, running, device, json, report)
 
 
 def _plan(folder: Path, device: Device) -> Plan:

@@ -19,6 +19,7 @@ from karenina.cli.options import (
     PairTolerance,
     Reading,
     Removing,
+    ReportFlag,
     Running,
     SkipUnreadable,
 )
@@ -68,6 +69,7 @@ def select(
     reading: Reading,
     skip_unreadable: SkipUnreadable = False,
     out: OutFolder = None,
+    report: ReportFlag = False,
     json: Json = False,
 ) -> None:
     """Select the models that agree with each other on a domain.
@@ -92,7 +94,8 @@ def select(
         notes(domain.notes)
         configuration = _configuration(members, comparison, domain, measured_by, settings, answering, reading)
     folder = out or Path("karenina-runs") / f"{comparison.domain.stem}-{configuration.hash}"
-    carry_out(Plan(members, domain, measured_by, settings, configuration, folder), running, answering.device, json)
+    plan = Plan(members, domain, measured_by, settings, configuration, folder)
+    carry_out(plan, running, answering.device, json, report)
 
 
 def _settings(removing: Removing, tolerance: float) -> SelectionSettings:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import typer
 
 from karenina import presentation
-from karenina.cli.options import Running
+from karenina.cli.options import Judging, Running
 from karenina.cli.population import Member
 from karenina.cli.progress import showing
+from karenina.cli.report import make_report
 from karenina.cli.terminal import notes, write
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Plan:
         return [member.network for member in self.members]
 
 
-def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
+def carry_out(plan: Plan, running: Running, device: str, json: bool, report: bool = False) -> None:
     """Select, keep the record, print the result; exits with 3 where time or the back end left something open."""
     from karenina.execution import Work
     from karenina.store import canonical_order, open_run
@@ -59,6 +60,10 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool) -> None:
         result = presentation.selection_dictionary(found, plan.configuration, str(plan.folder))
         run.finish(result)
     write(presentation.as_json(result) if json else f"{found}\n{'run:':<13}{plan.folder}\n")
+    if report:
+        page = make_report(plan.folder, None, Judging())
+        if not json:
+            write(f"{'report:':<13}{page}\n")
     raise typer.Exit(0 if found.complete else 3)
 
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from karenina.disagreement import DisagreementTable
 from karenina.selection.clustering import Groups, average_linkage, silhouettes
+from karenina.selection.wording import at_most
 
 __all__ = ["RULE", "Camp", "Camps", "Divide", "find_camps"]
 
@@ -48,7 +49,7 @@ class Camp:
     upper: float  # no two members disagree more
 
     def __str__(self) -> str:
-        return f"{', '.join(self.members)} (differ by at most {self.upper:.4g})"
+        return f"{', '.join(self.members)} (disagree by at most {at_most(self.upper, 4)})"
 
 
 @dataclass(frozen=True)

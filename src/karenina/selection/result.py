@@ -9,12 +9,12 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 from karenina.disagreement import DisagreementTable
 from karenina.selection.camps import Camps, find_camps
 from karenina.selection.settings import SelectionSettings
+from karenina.selection.wording import at_most
 
 if TYPE_CHECKING:
     import pandas
@@ -87,7 +87,7 @@ class Guarantee:
     undecided_pairs: tuple[tuple[str, str], ...] = ()  # not known to the tolerance: the true bound may be smaller
 
     def __str__(self) -> str:
-        return _SENTENCES.get(self.distance, _EVERYWHERE).format(bound=_at_most(self.upper), distance=self.distance)
+        return _SENTENCES.get(self.distance, _EVERYWHERE).format(bound=at_most(self.upper), distance=self.distance)
 
 
 # The c-distance and the class distance say nothing about some inputs, so neither may the sentence.
@@ -98,11 +98,6 @@ _SENTENCES = {
     "class": "on every input of the domain on which two survivors choose different classes, their margins for "
     "their own choices add up to at most {bound}",
 }
-
-
-def _at_most(bound: float) -> str:
-    """Six digits, rounded up: a bound that is rounded down is none."""
-    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(bound):g}"
 
 
 @dataclass(frozen=True, eq=False)

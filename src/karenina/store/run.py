@@ -3,6 +3,7 @@
     run.json        the configuration: models by path and content, the domain's text, the distance, the settings
     pairs.jsonl     what was measured, one line an answer; only ever appended to
     selection.json  the result, once there is one
+    report.html     the result to look at, if that was asked for
     run.lock        held by the process that works on the run
 
 `run.json` and `selection.json` appear whole or not at all. A folder may be used again with more, fewer or changed
@@ -26,7 +27,8 @@ from karenina.store.lock import Lock
 __all__ = ["Run", "open_run", "read_configuration", "write_whole"]
 
 _CONFIGURATION, _RECORDS, _RESULT, _LOCK = "run.json", "pairs.jsonl", "selection.json", "run.lock"
-_OURS = {_CONFIGURATION, _RECORDS, _RESULT, _LOCK}
+_PAGE = "report.html"
+_OURS = {_CONFIGURATION, _RECORDS, _RESULT, _LOCK, _PAGE}
 
 
 class Run:
@@ -71,7 +73,8 @@ def _journal(folder: Path, configuration: Configuration, note: Callable[[str], N
         note(change)
     try:
         if _is_run(folder) and read_configuration(folder).hash != configuration.hash:
-            (folder / _RESULT).unlink(missing_ok=True)  # it would pass for the result of what is asked now
+            for stale in (_RESULT, _PAGE):  # they would pass for the result of what is asked now
+                (folder / stale).unlink(missing_ok=True)
         write_whole(folder / _CONFIGURATION, configuration.to_json())
         journal = Journal(folder / _RECORDS)
     except OSError as error:
