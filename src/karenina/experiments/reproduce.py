@@ -1,0 +1,80 @@
+"""Runs experiments by name. Enters: names of experiments and of populations, a folder. Leaves: data and figures there.
+
+An experiment is a function from a population (and its table) to data; figures are drawn from the data alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from karenina.errors import InputError
+from karenina.experiments.choices import choice_data, sample_repeats
+from karenina.experiments.combinations import combination_data
+from karenina.experiments.gradients import gradient_data
+from karenina.experiments.populations import Subject, subject, subjects
+from karenina.experiments.results import Results
+from karenina.experiments.selections import selection_data
+from karenina.experiments.tables import TOLERANCE, Table, measure_table
+from karenina.experiments.uncertainty import uncertainty_data
+
+__all__ = ["EXPERIMENTS", "Told", "Work", "reproduce"]
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """How tables are measured: anew or only what is missing, how exactly, on how many processes."""
+
+    anew: bool = False
+    tolerance: float = TOLERANCE
+    jobs: int = 1
+
+
+# Each from a population and its table; None where the population does not fit the experiment.
+EXPERIMENTS: dict[str, Callable[[Subject, Table, Told], Any]] = {
+    "selections": lambda own, table, _: selection_data(own, table),
+    "combinations": lambda own, table, _: combination_data(own, table),
+    "gradients": lambda own, table, _: gradient_data(own, table),
+    "uncertainty": lambda own, _, __: uncertainty_data(own),
+    "choices": lambda own, table, told: choice_data(own, table, sample_repeats(own, told)),
+}
+TABLES = "tables"
+
+
+def reproduce(
+    names: Sequence[str], populations: Sequence[str], folder: Path, work: Work, told: Told = lambda _: None
+) -> Results:
+    """Run the experiments named (or `all`) on the populations (all that ship, if none is named)."""
+    results = Results(folder)
+    wanted = [TABLES, *EXPERIMENTS] if "all" in names else list(names)
+    _refuse(wanted, [TABLES, *EXPERIMENTS], "experiment")
+    _refuse(populations, subjects(), "population")
+    for population in populations or subjects():
+        own = subject(population)
+        table = _table(own, results, work, told)
+        for name in wanted:
+            if name != TABLES:
+                told(f"{population}: {name}")
+                results.record(name, population, EXPERIMENTS[name](own, table, told), subjects())
+    return results
+
+
+def _refuse(given: Sequence[str], known: Sequence[str], what: str) -> None:
+    for name in given:
+        if name not in known:
+            raise InputError(f"unknown {what} {name!r}; known: {', '.join([*known, 'all'])}")
+
+
+def _table(own: Subject, results: Results, work: Work, told: Told) -> Table:
+    """The population's table: what is stored of it, and the pairs that are missing, measured and stored."""
+    path = results.table_path(own.name)
+    before = None if work.anew or not path.exists() else results.table(own.name)
+
+    def progress(done: int, total: int) -> None:
+        told(f"{own.name}: {done} of {total} pairs measured")
+
+    return measure_table(own, work.tolerance, before=before, jobs=work.jobs, progress=progress, keep=path)
