@@ -2,7 +2,7 @@
 
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
-EXTRAS = test,fast,milp,gurobi,marabou,safetensors,ray,zoo
+EXTRAS = test,fast,milp,gurobi,marabou,safetensors,ray,plot,zoo
 WORKERS ?= 2
 
 BIN = .venv/bin
@@ -31,12 +31,13 @@ demo: $(READY)
 	@echo
 	@rm -rf $(DEMO)
 	@$(KARENINA) select $(CARTPOLE) --domain $(CARTPOLE)/domain.toml --distance c-distance --tolerance 0.01 \
-		--iterations 7 --jobs 2 --no-cache --out $(DEMO)
+		--iterations 7 --jobs 2 --no-cache --out $(DEMO) --report
 	@echo
 	@echo "What they had earned in simulation, which the selection did not know (in-distribution: where they were trained):"
 	@$(KARENINA) zoo rewards cartpole --run $(DEMO)
 	@echo
-	@echo "All pairs with their witnesses are in $(DEMO)/selection.json"
+	@echo "All pairs with their witnesses are in $(DEMO)/selection.json; to look at, open in a browser:"
+	@echo "$(abspath $(DEMO))/report.html"
 
 lint: $(READY)
 	$(BIN)/ruff check

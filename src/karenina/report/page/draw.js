@@ -57,13 +57,14 @@ const LIGHT = ["#f6f2e7", "#dfe3e4", "#b4c8d8", "#7da6c8", "#4a7fb0", "#255a90",
 const DARK = ["#18212c", "#1d3450", "#255078", "#3a739f", "#5f99bf", "#93bfd6", "#cbdfe4", "#fdf4dc"];
 
 const channels = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
-function colour(share) {
-  const stops = isDark() ? DARK : LIGHT;
-  const at = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+const SHADES = 256;
+const [lightShades, darkShades] = [LIGHT, DARK].map((stops) => Array.from({ length: SHADES }, (_, n) => {
+  const at = (n / (SHADES - 1)) * (stops.length - 1);
   const k = Math.min(Math.floor(at), stops.length - 2);
   const [a, b] = [channels(stops[k]), channels(stops[k + 1])];
   return `rgb(${a.map((x, c) => Math.round(x + (b[c] - x) * (at - k))).join(",")})`;
-}
+}));
+const colour = (share) => (isDark() ? darkShades : lightShades)[Math.round(Math.min(Math.max(share, 0), 1) * (SHADES - 1))];
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 function sharpCanvas(canvas, width, height) {

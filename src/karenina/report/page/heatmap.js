@@ -8,6 +8,7 @@ function showHeatMap(data, table, open) {
   const largestOf = (values, least) => values.reduce((a, b) => (Number.isFinite(b) && b > a ? b : a), least);
   const largest = largestOf(table.lower, 1e-12);
   const most = largestOf(table.upper, largest);
+  const base = document.createElement("canvas"); // the table without marks, so that moving about is quick
   let layout = null;
   let cursor = null; // [row, column] in the order shown
   let chosen = null; // the pair that is open
@@ -24,19 +25,24 @@ function showHeatMap(data, table, open) {
     const margin = labelled ? wide : 2;
     const cell = Math.max(2, Math.floor(((room - margin) / number) * 2) / 2);
     const size = margin + cell * number + 2;
-    const context = sharpCanvas(canvas, size, size);
-    layout = { margin, cell, places };
-    context.clearRect(0, 0, size, size);
+    const context = sharpCanvas(base, size, size);
+    layout = { margin, cell, places, size };
     const gap = cell >= 8 ? 1 : 0;
     places.forEach((i, row) => places.forEach((j, column) => drawCell(context, i, j, margin + column * cell, margin + row * cell, cell - gap)));
     if (labelled) drawLabels(context, places, margin, cell);
     drawGroups(context, margin, cell);
     byId("heat-bar").replaceChildren(colourBar(0, top(), byId("bound").value === "upper" ? "disagree by at most" : "disagree by at least"));
+    show();
+  }
+
+  function show() {
+    const context = sharpCanvas(canvas, layout.size, layout.size);
+    context.drawImage(base, 0, 0, layout.size, layout.size);
     mark(context);
   }
 
   function labelWidth() {
-    const pen = canvas.getContext("2d");
+    const pen = base.getContext("2d");
     pen.font = FONT(12);
     return Math.max(...data.names.map((name) => pen.measureText(shortened(name, 14)).width)) + 14;
   }
@@ -130,12 +136,12 @@ function showHeatMap(data, table, open) {
     if (at && String(at) !== String(cursor)) {
       cursor = at;
       read(...at);
-      draw();
+      show();
     }
   });
   canvas.addEventListener("mouseleave", () => {
     cursor = null;
-    draw();
+    show();
   });
   canvas.addEventListener("click", (event) => {
     cursor = under(event);
@@ -149,7 +155,7 @@ function showHeatMap(data, table, open) {
       const from = cursor ?? [0, 0];
       cursor = from.map((at, k) => Math.min(Math.max(at + moves[event.key][k], 0), number - 1));
       read(...cursor);
-      draw();
+      show();
     } else return;
     event.preventDefault();
   });
@@ -159,7 +165,7 @@ function showHeatMap(data, table, open) {
     draw,
     choose(i, j) {
       chosen = [i, j];
-      draw();
+      show();
     },
   };
 }

@@ -57,6 +57,7 @@ function start() {
   const details = readDetails(data);
   const choosers = ["first", "second"].map((which) => byId(`choose-${which}`));
   const heat = showHeatMap(data, table, (i, j, look) => open(i, j, look));
+  heat.draw();
 
   function open(i, j, look) {
     if (i === j) return;
@@ -79,7 +80,10 @@ function start() {
   showRewards(data);
   const [i, j] = JSON.parse(byId("pair").dataset.open);
   open(i, j, false);
-  const redraw = () => open(...choosers.map((c) => Number(c.value)), false);
+  const redraw = () => {
+    heat.draw();
+    open(...choosers.map((c) => Number(c.value)), false);
+  };
   darkness.addEventListener("change", redraw);
   for (const [name, now] of [["beforeprint", true], ["afterprint", false]]) {
     addEventListener(name, () => {
