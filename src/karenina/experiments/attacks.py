@@ -14,6 +14,7 @@ measured in half-widths of the box, since the paper does not say in which units 
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from karenina.network import Network, concatenate
 from karenina.query import Answer, Case, Goal, Query, Status
 
 __all__ = ["FAILED", "LOWER_BOUND", "ConstrainedPgd", "Fgsm", "Pgd", "StrongAttack"]
@@ -38,7 +40,7 @@ _DEFAULT = Goal()
 class _Task:
     """Cases that share box and constraints: maximise the largest of their objectives."""
 
-    query: Query
+    joint: Network  # all networks of the query as one
     places: tuple[int, ...]  # of the cases
     case: Case
     objectives: Tensor  # (cases, outputs)
@@ -54,16 +56,12 @@ class _Task:
 
     def look(self, u: Tensor) -> _Look:
         """The networks at places (points, inputs)."""
-        parts, slopes = [], []
-        for network in self.query.networks:
-            h, own = self.point(u), []
-            for layer in network.layers:
-                z = h @ layer.weight.T + layer.bias
-                own.append(layer.derivative(z))
-                h = layer.activate(z)
-            parts.append(h)
-            slopes.append(own)
-        return _Look(self, torch.cat(parts, dim=1), slopes)
+        h, slopes = self.point(u), []
+        for layer in self.joint.layers:
+            z = h @ layer.weight.T + layer.bias
+            slopes.append(layer.derivative(z))
+            h = layer.activate(z)
+        return _Look(self, h, slopes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,7 @@ class _Look:
 
     task: _Task
     outputs: Tensor  # (points, outputs)
-    slopes: list[list[Tensor]]
+    slopes: list[Tensor]  # of the activations, layer by layer
 
     @property
     def values(self) -> Tensor:
@@ -92,18 +90,12 @@ class _Look:
         """(points, inputs) of L(x) - sum of multipliers * violation, in half-widths of the box."""
         task = self.task
         best = (self.outputs @ task.objectives.T + task.offsets).argmax(1)
-        weights = task.objectives[best]
+        back = task.objectives[best]
         if multipliers is not None:
-            weights = weights + (multipliers * (self.slack < 0)) @ task.rows
-        total = torch.zeros(len(weights), len(task.middle), dtype=torch.float64)
-        at = 0
-        for network, slopes in zip(task.query.networks, self.slopes, strict=True):
-            back = weights[:, at : at + network.output_size]
-            at += network.output_size
-            for layer, slope in zip(reversed(network.layers), reversed(slopes), strict=True):
-                back = (back * slope) @ layer.weight
-            total += back
-        return total * task.half
+            back = back + (multipliers * (self.slack < 0)) @ task.rows
+        for layer, slope in zip(reversed(task.joint.layers), reversed(self.slopes), strict=True):
+            back = (back * slope) @ layer.weight
+        return back * task.half
 
 
 def _tasks(query: Query) -> list[_Task]:
@@ -119,7 +111,7 @@ def _task(query: Query, places: list[int]) -> _Task:
     box, own = cases[0].box, cases[0]
     rows = own.constraints if len(own.constraint_offsets) else np.zeros((0, query.output_size))
     return _Task(
-        query,
+        functools.reduce(concatenate, query.networks),
         tuple(places),
         own,
         torch.as_tensor(np.stack([case.objective for case in cases])),
@@ -205,7 +197,7 @@ class ConstrainedPgd:
     feasible input at the end of any round.
     """
 
-    rounds: int = 50
+    rounds: int = 30
     steps: int = 10
     multiplier_steps: int = 10
     step: float = 0.02

@@ -8,7 +8,8 @@ failed when it finds no input for some query that has one, and untightened other
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,9 +54,13 @@ class _Watched:
 
     def answer(self, query: Query, goal: Goal = _FEASIBLE) -> Answer:
         found = self.attack.answer(query, goal)
-        if found.witness is None and self.engine.answer(query, _FEASIBLE).witness is not None:
+        if found.witness is None and self._feasible(query):
             self.failures += 1
         return found
+
+    def _feasible(self, query: Query) -> bool:
+        """Whether any input satisfies the constraints; without a floor, below which a witness would not count."""
+        return self.engine.answer(replace(query, floor=-math.inf), _FEASIBLE).witness is not None
 
 
 def attack_table(subject: Subject, attack: Backend) -> tuple[Integers, set[tuple[int, int]]]:
