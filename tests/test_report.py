@@ -202,7 +202,9 @@ def test_scores_and_heat_map() -> None:
 
 # x0 and relu(x1) - x0: all is known by hand.
 FIRST = Network((Layer.of([[1.0, 0.0]], [0.0]),), "first")
-SECOND = Network((Layer.of([[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], [0.0] * 3, RELU), Layer.of([[1.0, -1.0, 1.0]], [0.0])), "second")
+SECOND = Network(
+    (Layer.of([[0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]], [0.0] * 3, RELU), Layer.of([[1.0, -1.0, 1.0]], [0.0])), "second"
+)
 SQUARE = Box([-1.0, -2.0], [1.0, 2.0])
 
 

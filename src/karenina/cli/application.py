@@ -18,7 +18,9 @@ from typing import Annotated
 import typer
 
 from karenina import presentation
+from karenina.cli.explain import explain
 from karenina.cli.pdt import pdt
+from karenina.cli.plot import plot
 from karenina.cli.plugins import Commands
 from karenina.cli.report import report
 from karenina.cli.resume import resume
@@ -42,6 +44,8 @@ app = typer.Typer(
 app.command(cls=RayCommand)(select)
 app.command(cls=RayCommand)(resume)
 app.command()(report)
+app.command()(explain)
+app.command()(plot)
 app.command()(pdt)
 app.command()(verify)
 
