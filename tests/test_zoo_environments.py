@@ -119,7 +119,7 @@ def test_seeds_of_a_run_differ_and_continue() -> None:
 @pytest.mark.parametrize(
     ("call", "word"),
     [
-        (lambda: simulator("pendulum"), "cartpole"),
+        (lambda: simulator("pong"), "cartpole"),
         (lambda: simulator("cartpole", "strange"), "ood-left"),
         (lambda: simulator("cartpole", AuroraParameters()), "Parameters"),
         (lambda: simulator("cartpole", count=0), "at least one"),

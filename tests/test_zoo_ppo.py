@@ -31,6 +31,7 @@ class Drift:
     """A point that drifts and is pushed; it is lost beyond 2, and an episode is cut after 13 steps."""
 
     observation_size, action_size, action_low, action_high, episode_steps = 3, 1, -0.5, 0.5, 13
+    choices = 0
     observation_low, observation_high = np.full(3, -9.0), np.full(3, 9.0)
 
     def __init__(self, count: int) -> None:

@@ -211,7 +211,7 @@ def test_recipes_refuse(hyperparameters: dict[str, object], environment: dict[st
 
 def test_unknown_benchmark() -> None:
     with pytest.raises(InputError, match="there are cartpole"):
-        recipe("pendulum")
+        recipe("pong")
 
 
 def test_assignments() -> None:

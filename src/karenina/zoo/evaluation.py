@@ -105,8 +105,9 @@ class _Task:
         """Refuse a network that does not fit the environment."""
         fits = self.parameters.simulator(1)
         sizes = (self.network.input_size, self.network.output_size)
-        if sizes != (fits.observation_size, fits.action_size):
-            expected = f"{fits.observation_size} inputs and {fits.action_size} output(s)"
+        outputs = fits.choices or fits.action_size
+        if sizes != (fits.observation_size, outputs):
+            expected = f"{fits.observation_size} inputs and {outputs} output(s)"
             raise InputError(
                 f"{self.name}: a policy of {self.benchmark.name} has {expected}, not {sizes[0]} and {sizes[1]}"
             )

@@ -20,7 +20,7 @@ from karenina.errors import InputError
 from karenina.zoo.environments.simulator import Parameters, parameters
 from karenina.zoo.ppo import Settings
 
-__all__ = ["RECIPES", "Recipe", "SacSettings", "recipe"]
+__all__ = ["RECIPES", "Recipe", "SacSettings", "StockSettings", "recipe"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,19 @@ class SacSettings:
 
 
 @dataclass(frozen=True)
+class StockSettings(Settings):
+    """Stable-Baselines3's own PPO and policy: two hidden layers of 64 Tanh neurons."""
+
+    hidden: tuple[int, int] = (64, 64)
+    activation: str = "tanh"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.activation not in ("tanh", "relu"):
+            raise InputError(f"the activation is tanh or relu, not {self.activation!r}")
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A training but for its seed."""
 
@@ -65,6 +78,11 @@ class Recipe:
     @property
     def algorithm(self) -> str:
         return "PPO" if isinstance(self.settings, Settings) else "SAC"
+
+    @property
+    def stock(self) -> bool:
+        """Whether only Stable-Baselines3 can train it: the population trainer has PPO with ReLU and one action."""
+        return type(self.settings) is not Settings
 
     @property
     def iterations(self) -> int:
@@ -109,6 +127,9 @@ RECIPES = {
     "mountaincar": Recipe("mountaincar", SacSettings(), 10, 5_000),
     "aurora_short": Recipe("aurora_short", _AURORA, 6, 656_000, 0.005),
     "aurora_long": Recipe("aurora_long", _AURORA, 6, 656_000, 0.02),
+    "pendulum": Recipe("pendulum", StockSettings(gamma=0.9, steps=1024, environments=4, learning_rate=1e-3), 5, 20_480),
+    "cartpole_discrete": Recipe("cartpole_discrete", StockSettings(), 5, 20_480),
+    "acrobot": Recipe("acrobot", StockSettings(), 5, 20_480),
 }
 
 

@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from gymnasium.spaces import Discrete
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
 
-from karenina.network import IDENTITY, RELU, Activation, Layer, Network
+from karenina.network import IDENTITY, Activation, Layer, Network
 from karenina.zoo.environments.stable_baselines import StableBaselinesEnvironments
 from karenina.zoo.ppo import Settings
-from karenina.zoo.recipes import Recipe, SacSettings
+from karenina.zoo.recipes import Recipe, SacSettings, StockSettings
 from karenina.zoo.training_folder import CURVE_POINTS, Progress, TrainingFolder, seed_name
 
 __all__ = ["actor_of", "model_for", "train_seed"]
@@ -35,6 +37,7 @@ def train_seed(recipe: Recipe, seed: int, folder: TrainingFolder, progress: Any)
     """Train one seed to the end, from its last checkpoint if it has one."""
     story, arrays = folder.resume(seed)
     model = model_for(recipe, seed)
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own would leave a folder behind
     if arrays:
         _restore(model, arrays)
     while story.checkpoints < recipe.checkpoints:
@@ -46,10 +49,16 @@ def train_seed(recipe: Recipe, seed: int, folder: TrainingFolder, progress: Any)
         folder.checkpoint(seed, story, actor_of(model, seed), _arrays(model))
         done = f"checkpoint {story.checkpoints}/{recipe.checkpoints}"
         progress(f"{recipe.benchmark} seed {seed}: {done}, reward {story.average:.1f}, {story.seconds:.0f} s")
-    squashed = "tanh of the output, rescaled to the action space"
-    clipped = "the output, clipped to the action space"
-    notes = {"action": squashed if isinstance(model, SAC) else clipped, "device": "cpu"}
-    folder.finish(seed, story, actor_of(model, seed), notes)
+    folder.finish(seed, story, actor_of(model, seed), {"action": _action(model), "device": "cpu"})
+
+
+def _action(model: PPO | SAC) -> str:
+    """What is done with the exported network's output."""
+    if isinstance(model.action_space, Discrete):
+        return "the place of the largest output"
+    if isinstance(model, SAC):
+        return "tanh of the output, rescaled to the action space"
+    return "the output, clipped to the action space"
 
 
 def model_for(recipe: Recipe, seed: int) -> PPO | SAC:
@@ -73,6 +82,13 @@ class _Ending(StableBaselinesEnvironments):
         return observations, rewards, done, infos
 
 
+_MODULE = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+
+
+def _activation(settings: Settings) -> str:
+    return settings.activation if isinstance(settings, StockSettings) else "relu"
+
+
 def _ppo(settings: Settings, environments: VecEnv) -> PPO:
     return PPO(
         "MlpPolicy",
@@ -87,7 +103,7 @@ def _ppo(settings: Settings, environments: VecEnv) -> PPO:
         ent_coef=settings.entropy_coefficient,
         vf_coef=settings.value_coefficient,
         max_grad_norm=settings.largest_gradient,
-        policy_kwargs={"net_arch": list(settings.hidden), "activation_fn": torch.nn.ReLU},
+        policy_kwargs={"net_arch": list(settings.hidden), "activation_fn": _MODULE[_activation(settings)]},
         device="cpu",
     )
 
@@ -158,15 +174,17 @@ def _layer(linear: torch.nn.Linear, activation: Activation) -> Layer:
 
 
 def actor_of(model: PPO | SAC, seed: int) -> Network:
-    """The deterministic policy: for SAC the clipped mean before tanh, for PPO the mean."""
+    """The deterministic policy: for SAC the clipped mean before tanh, for PPO the mean, or the actions' logits."""
     if isinstance(model, SAC):
         hidden, mean = model.actor.latent_pi, model.actor.mu[0]
         bound = float(model.actor.clip_mean)
         last = _layer(mean, Activation("clip", (-bound, bound)))
     else:
         hidden, last = model.policy.mlp_extractor.policy_net, _layer(model.policy.action_net, IDENTITY)
+    smooth = any(isinstance(module, torch.nn.Tanh) for module in hidden)
+    activation = Activation("tanh" if smooth else "relu")
     linear = [module for module in hidden if isinstance(module, torch.nn.Linear)]
-    return Network((*(_layer(module, RELU) for module in linear), last), seed_name(seed))
+    return Network((*(_layer(module, activation) for module in linear), last), seed_name(seed))
 
 
 def _arrays(model: PPO | SAC) -> dict[str, npt.NDArray[Any]]:

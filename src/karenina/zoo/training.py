@@ -81,8 +81,8 @@ def train_population(
 
 
 def _trainer(recipe: Recipe, name: str) -> Trainer:
-    """Only PPO has a population trainer; SAC is Stable-Baselines3's in any case."""
-    chosen = Trainer(name) if recipe.algorithm == "PPO" else Trainer.SB3
+    """Only the paper's PPO has a population trainer; the others are Stable-Baselines3's in any case."""
+    chosen = Trainer.SB3 if recipe.stock else Trainer(name)
     if chosen is Trainer.SB3 and importlib.util.find_spec("stable_baselines3") is None:
         raise MissingExtra("stable-baselines3", "zoo")
     return chosen

@@ -35,6 +35,8 @@ class Benchmark:
 
     def actions(self, outputs: Array, simulator: Simulator) -> Array:
         """What a policy does, from what its network says: (episodes, action_size)."""
+        if simulator.choices:
+            return np.argmax(outputs, axis=1, keepdims=True).astype(np.float64)
         if not self.squashed:
             return outputs
         low, high = simulator.action_low, simulator.action_high
@@ -58,6 +60,9 @@ BENCHMARKS = {
         Benchmark("mountaincar", ("in-distribution", "ood"), 90.0, "appendix E of the paper", squashed=True),
         Benchmark("aurora_short", _AURORA_PRESETS, 99.0, _AURORA, evaluation_steps=50),
         Benchmark("aurora_long", _AURORA_PRESETS, 99.0, _AURORA, evaluation_steps=50),
+        Benchmark("pendulum", ("in-distribution", "ood", "ood-heavy"), -400.0, ""),
+        Benchmark("cartpole_discrete", ("in-distribution", "ood", "ood-longer"), 250.0, ""),
+        Benchmark("acrobot", ("in-distribution", "ood"), -200.0, ""),
     )
 }
 

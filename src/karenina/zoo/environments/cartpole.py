@@ -22,9 +22,10 @@ from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced
 
 __all__ = ["PRESETS", "CartPole", "Mapping", "Parameters"]
 
-# How an action a becomes a force, with f for `force`: sign(a) * max(|a|, f), f * sign(a), or f * clip(a, -1, 1).
+# How an action a becomes a force, with f for `force`: sign(a) * max(|a|, f), f * sign(a), f * clip(a, -1, 1), or -f
+# for the action 0 and f for the action 1, as in gymnasium's CartPole.
 # The paper's "action min magnitude" is the first: the force is never weaker than f.
-Mapping = Literal["minimum-magnitude", "sign", "clip"]
+Mapping = Literal["minimum-magnitude", "sign", "clip", "discrete"]
 _MAPPINGS = get_args(Mapping)
 
 LEFT, CENTRE, RIGHT = (-10.0, -2.4), (-2.4, 2.4), (2.4, 10.0)
@@ -108,6 +109,8 @@ def _begin(seeds: Seeds, where: Flags, platforms: Array, width: float, state: Ar
 @inlined
 def _force(action: float, physics: _Physics) -> float:
     """The force of an action; 0 pushes to the right, because it may not push less than the smallest force."""
+    if physics.mapping == 3:
+        return physics.force if action > 0.5 else -physics.force
     action = min(max(action, -physics.bound), physics.bound)
     if physics.mapping == 2:
         return physics.force * action
@@ -153,7 +156,8 @@ class CartPole(Episodes):
         super().__init__(count, 4, 1, parameters.episode_steps)
         self.parameters = parameters
         self.action_high = parameters.action_bound if parameters.mapping == "minimum-magnitude" else 1.0
-        self.action_low = -self.action_high
+        self.choices = 2 if parameters.mapping == "discrete" else 0
+        self.action_low = 0.0 if self.choices else -self.action_high
         self._ends = np.zeros((count, 2))  # of each episode's platform
         self._platforms = np.array(parameters.platforms, np.float64)  # (platforms, 2)
         total = parameters.cart_mass + parameters.pole_mass

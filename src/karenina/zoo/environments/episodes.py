@@ -1,4 +1,4 @@
-"""What all three simulators keep: where each episode stands and whether it is over.
+"""What all simulators keep: where each episode stands and whether it is over.
 
 Enters: seeds and actions, checked here. Leaves: observations and `Step`s, as copies that stay as they are.
 An environment adds `_begin` and `_advance`, which write into the arrays kept here.
@@ -18,6 +18,8 @@ __all__ = ["Episodes"]
 
 class Episodes(ABC):
     """A batch of episodes; the base of every simulator."""
+
+    choices = 0  # unless the actions are discrete
 
     def __init__(self, count: int, observation_size: int, action_size: int, episode_steps: int) -> None:
         if count < 1:
@@ -54,6 +56,8 @@ class Episodes(ABC):
             raise InputError(f"the actions of {self.count} episodes have shape {shape}, not {actions.shape}")
         if not np.isfinite(actions).all():
             raise InputError("an action is NaN or infinite")
+        if self.choices and not np.isin(actions, np.arange(self.choices)).all():
+            raise InputError(f"the actions are the whole numbers 0 to {self.choices - 1} here")
         self._advance(actions)
         return Step(self._observations.copy(), self._rewards.copy(), self._terminated.copy(), self._truncated.copy())
 

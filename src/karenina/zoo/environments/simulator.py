@@ -41,6 +41,9 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, int]]] = {
     "aurora": ("aurora", {}),
     "aurora_short": ("aurora", {"episode_steps": 50}),
     "aurora_long": ("aurora", {"episode_steps": 400}),
+    "pendulum": ("pendulum", {}),
+    "cartpole_discrete": ("cartpole_discrete", {}),
+    "acrobot": ("acrobot", {}),
 }
 
 
@@ -74,6 +77,8 @@ class Simulator(Protocol):
     def action_low(self) -> float: ...
     @property
     def action_high(self) -> float: ...
+    @property
+    def choices(self) -> int: ...  # of a discrete action, which is then 0, 1, ...; 0: a number within the bounds
     @property
     def episode_steps(self) -> int: ...
     @property

@@ -43,7 +43,7 @@ class SingleEnvironment(gymnasium.Env):  # type: ignore[misc]
         return observation.astype(np.float32), {}
 
     def step(self, action: npt.NDArray[Any]) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        step = self.simulator.step(np.asarray(action, np.float64)[None])
+        step = self.simulator.step(np.asarray(action, np.float64).reshape(1, -1))
         ends = (bool(step.terminated[0]), bool(step.truncated[0]))
         return step.observations[0].astype(np.float32), float(step.rewards[0]), *ends, {}
 

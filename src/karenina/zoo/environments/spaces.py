@@ -1,4 +1,5 @@
-"""A simulator's spaces as gymnasium writes them. Enters: a simulator. Leaves: boxes of float32, as policies expect."""
+"""A simulator's spaces as gymnasium writes them. Enters: a simulator. Leaves: boxes of float32, as policies expect, or
+choices."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def observation_space(simulator: Simulator) -> spaces.Box:
     return spaces.Box(low, high, dtype=np.float32)
 
 
-def action_space(simulator: Simulator) -> spaces.Box:
+def action_space(simulator: Simulator) -> spaces.Box | spaces.Discrete:
     """What one episode's policy does."""
+    if simulator.choices:
+        return spaces.Discrete(simulator.choices)
     low, high = np.float32(simulator.action_low), np.float32(simulator.action_high)
     return spaces.Box(low, high, (simulator.action_size,), np.float32)

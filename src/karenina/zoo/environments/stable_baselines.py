@@ -42,7 +42,7 @@ class StableBaselinesEnvironments(VecEnv):  # type: ignore[misc]
         return observations.astype(np.float32)
 
     def step_async(self, actions: npt.NDArray[Any]) -> None:
-        self._actions = np.asarray(actions, np.float64)
+        self._actions = np.asarray(actions, np.float64).reshape(self._actions.shape)  # discrete ones come flat
 
     def step_wait(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_], list[dict[str, Any]]]:
         step = self.episodes.simulator.step(self._actions)

@@ -43,7 +43,8 @@ class VectorEnvironments(VectorEnv):  # type: ignore[misc]
         return self.episodes.begin(seed).astype(np.float32), {}
 
     def step(self, actions: npt.NDArray[Any]) -> tuple[Floats, npt.NDArray[np.float64], Flags, Flags, dict[str, Any]]:
-        step = self.episodes.simulator.step(np.asarray(actions, np.float64))
+        given = np.asarray(actions, np.float64).reshape(self.num_envs, -1)  # discrete ones come flat
+        step = self.episodes.simulator.step(given)
         again = self._finished  # these stood still in this step
         observations = self.episodes.restart(again) if again.any() else step.observations
         self._finished = step.finished & ~again
