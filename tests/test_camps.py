@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from karenina.disagreement import Disagreement, DisagreementTable
 from karenina.query import Status
 from karenina.selection import Selection, find_camps, select
 from karenina.selection.clustering import average_linkage, silhouettes
+from karenina.selection.heat_map import heat_map_svg
+from karenina.selection.wording import at_most
 
 
 def planted(groups: Sequence[int], near: float, far: float, seed: int = 0) -> np.ndarray:
@@ -174,3 +177,32 @@ def test_names_in_camps_are_escaped() -> None:
     found = selected(planted([6, 4], 1, 5), names)
     assert "\x1b" not in str(found)
     assert "<b>" not in found._repr_html_()
+
+
+# --- The heat map of a notebook --------------------------------------------------------------------------------------
+
+
+def test_a_notebook_shows_every_pair_twice_with_its_interval() -> None:
+    found = selected(planted([6, 4], 1, 5), ["<i>", *(f"name {k}" for k in range(9))])
+    picture = ElementTree.fromstring(heat_map_svg(found))
+    cells = picture.findall("{*}rect")
+    titles = [cell.findtext("{*}title") for cell in cells]
+    assert len(cells) == 10 * 9
+    known = found.table.disagreement("<i>", "name 3")
+    assert f"<i> and name 3: {known.lower:.4g} to {at_most(known.upper, 4)}" in titles
+    assert len({cell.get("fill") for cell in cells}) > 5
+    assert heat_map_svg(found) in found._repr_html_()
+    assert len(picture.findall("{*}text")) == 20
+
+
+def test_a_large_population_has_no_heat_map_in_a_notebook() -> None:
+    found = selected(planted([40, 30], 1, 5))
+    assert heat_map_svg(found) == ""
+    assert "<svg" not in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"), [(1.23451, "1.235"), (-1.9999, "-1.999"), (np.inf, "inf"), (0.0, "0"), (0.5, "0.5")]
+)
+def test_bounds_are_rounded_up(bound: float, text: str) -> None:
+    assert at_most(bound, 4) == text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from karenina.disagreement import Disagreement
 from karenina.errors import MissingExtra
+from karenina.selection.heat_map import heat_map_svg
 from karenina.selection.result import Iteration, Selection
 
 if TYPE_CHECKING:
@@ -156,11 +157,12 @@ def _camps(selection: Selection) -> Iterator[tuple[str, str]]:
 
 
 def as_html(selection: Selection) -> str:
-    """The same as a table for a notebook. Names come from files, so they are escaped."""
+    """The same as tables and a heat map for a notebook. Names come from files, so they are escaped."""
     head = "".join(f"<th>{title}</th>" for title in ("iteration", "models", "removed", "scores", "decided"))
     rows = [_html_row(_row(iteration)) for iteration in selection.iterations]
     facts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in _facts(selection)]
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table><dl>{''.join(facts)}</dl>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f"{table}<dl>{''.join(facts)}</dl>{heat_map_svg(selection)}"
 
 
 def _html_row(cells: Sequence[str]) -> str:
