@@ -29,6 +29,7 @@ ORDER = (
     "network",
     "loading",
     "domain",
+    "domain_data",
     "query",
     "vnnlib",
     "domain_file",

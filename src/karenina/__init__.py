@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from karenina.distance import L1, CDistance, ClassDistance, Distance, Linf, distance
     from karenina.domain import Box, Domain
+    from karenina.domain_data import domain_from_data
     from karenina.domain_file import load_domain
     from karenina.engine import Engine, Settings
     from karenina.errors import DomainError, InputError, KareninaError, MissingExtra, UnsupportedModel
@@ -54,6 +55,7 @@ _HOME = {
     ),
     "distance": ("CDistance", "ClassDistance", "Distance", "L1", "Linf", "distance"),
     "domain": ("Box", "Domain"),
+    "domain_data": ("domain_from_data",),
     "domain_file": ("load_domain",),
     "engine": ("Engine", "Settings"),
     "errors": ("DomainError", "InputError", "KareninaError", "MissingExtra", "UnsupportedModel"),
@@ -109,6 +111,7 @@ __all__ = [
     "concatenate",
     "disagreement_table",
     "distance",
+    "domain_from_data",
     "from_torch",
     "load",
     "load_domain",

@@ -18,6 +18,8 @@ from typing import Annotated
 import typer
 
 from karenina import presentation
+from karenina.cli.doctor import doctor
+from karenina.cli.domain import app as domain_app
 from karenina.cli.explain import explain
 from karenina.cli.pdt import pdt
 from karenina.cli.plot import plot
@@ -36,7 +38,7 @@ app = typer.Typer(
     cls=Commands,
     help="Which networks generalise? Certified disagreement over whole input domains.",
     epilog="Exit codes: 0 done, 1 work had to stop, 2 bad input or usage, 3 stopped before the answer was reached.",
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -48,6 +50,8 @@ app.command()(explain)
 app.command()(plot)
 app.command()(pdt)
 app.command()(verify)
+app.add_typer(domain_app)
+app.command()(doctor)
 
 
 @app.callback(invoke_without_command=True)
@@ -60,7 +64,7 @@ def _karenina(
         write(f"karenina {presentation.version()}\n")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        raise InputError("no command given: say select, pdt or verify, or see karenina --help")
+        raise InputError("no command given: say karenina select, or see karenina --help")
 
 
 def _report(error: Exception) -> int:

@@ -36,10 +36,12 @@ def pdt(
     reading: Reading,
     json: Json = False,
 ) -> None:
-    """Measure the pairwise disagreement threshold of two networks over a domain.
+    """Measure how far two networks can ever disagree on a domain.
 
-    The answer is an interval that holds the largest distance of their outputs on any input of the domain, with
-    a witness that attains its lower end.
+    The answer, the pairwise disagreement threshold, is an interval that holds the largest distance of their outputs
+    on any input of the domain, with a witness that attains its lower end. For example:
+
+        karenina pdt a.onnx b.onnx --domain domain.toml
     """
     with working("reading"):
         from karenina.backends import backend

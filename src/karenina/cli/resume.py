@@ -31,7 +31,9 @@ def resume(
     """Continue a run that was stopped, from its folder alone.
 
     The models are read again from where they were; one that has changed is refused. The domain is the one
-    on record.
+    on record. For example:
+
+        karenina resume karenina-runs/domain-1a2b3c --jobs 8
     """
     with working("reading"):
         plan = _plan(run, device if running.ray is None else Device.CPU)

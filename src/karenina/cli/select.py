@@ -76,7 +76,9 @@ def select(
 
     Models that disagree with the others are removed, iteration by iteration; every removal says whether it is
     certified. All that is measured is kept in the run's folder: the same command again, or karenina resume,
-    continues a run that was stopped.
+    continues a run that was stopped. For example:
+
+        karenina select policies/ --domain domain.toml --report
     """
     with working("reading"):
         from karenina.backends import backend

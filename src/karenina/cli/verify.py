@@ -27,7 +27,10 @@ def verify(
 ) -> None:
     """Decide whether any input satisfies a VNN-LIB specification.
 
-    The first line is sat, unsat, timeout or unknown; for sat, the counterexample follows as VNN-COMP writes it.
+    The first line is sat, unsat, timeout or unknown; for sat, the counterexample follows as VNN-COMP writes it. For
+    example:
+
+        karenina verify network.onnx property.vnnlib --timeout 60
     """
     with working("reading"):
         from karenina import vnnlib
