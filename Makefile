@@ -13,7 +13,7 @@ KARENINA = $(BIN)/karenina
 CARTPOLE = src/karenina/zoo/policies/cartpole
 DEMO = build/demo
 
-.PHONY: setup demo test test-slow lint bench clean
+.PHONY: setup demo test test-slow lint bench reproduce clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -53,6 +53,10 @@ test-slow: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/versus.py
 	$(BIN)/python benchmarks/deep.py
+
+# Measures every pair of every population anew; `karenina reproduce all --out docs/results` uses the stored ones.
+reproduce: $(READY)
+	$(KARENINA) reproduce all --anew --jobs $(WORKERS) --out docs/results --page docs/results.md
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
@@ -124,6 +125,7 @@ def test_the_experiment_counts_every_pair_once() -> None:
     assert list(data) == ["FGSM", "PGD", "restarts and momentum"]
     for row in data.values():
         assert row["aligned"] == row["pairs"] == len(list(itertools.combinations(own.names, 2)))
+        json.dumps(row)
         assert row["untightened"] == row["failed"] == 0
         assert row["successful"] == {"percentile": True, "max": True, "combined": True}
 

@@ -126,9 +126,9 @@ def _one(place: Sets, size: int) -> Array:
 
 def _row(drawn: Flags, own: tuple[Array, Array], reference: tuple[Array, Array]) -> dict[str, Any]:
     return {
-        "good": _rounded(interval(drawn, own[0]), 4),
+        "good": _rounded(interval(drawn, own[0], 0.0, 1.0), 4),
         "reward": _rounded(interval(drawn, own[1]), 3),
-        "verification_minus_good": _rounded(interval(drawn, reference[0] - own[0]), 4),
+        "verification_minus_good": _rounded(interval(drawn, reference[0] - own[0], -1.0, 1.0), 4),
         "verification_minus_reward": _rounded(interval(drawn, reference[1] - own[1]), 3),
     }
 

@@ -23,12 +23,14 @@ __all__ = [
     "draw_combinations",
     "draw_iterations",
     "draw_rewards",
+    "draw_settings",
     "draw_table",
     "draw_uncertainty",
     "figures",
 ]
 
 Draw = Callable[[Path], None]
+_DRAWN = ("cartpole", "mountaincar")  # gymnasium has a picture of them
 
 
 def figures(results: Results) -> dict[str, Draw]:
@@ -41,6 +43,8 @@ def figures(results: Results) -> dict[str, Draw]:
             if preset != IN_DISTRIBUTION:
                 part = functools.partial(draw_iterations, f"{title(population)}, {preset}", data["criteria"], preset)
                 found[f"iterations_{population}_{preset}"] = part
+        if population in _DRAWN:
+            found[f"settings_{population}"] = functools.partial(draw_settings, population)
     for population, data in results.read("gradients").items():
         for attack, own in data.items():
             part = functools.partial(draw_iterations, f"{title(population)}, {attack}", own["criteria"], "ood")
@@ -64,15 +68,18 @@ def _label(name: str) -> str:
 
 
 def draw_rewards(population: str, data: dict[str, Any], path: Path) -> None:
-    """A panel for every distribution, a bar for every model."""
+    """A panel for every distribution, a bar for every model; in-distribution coloured as out-of-distribution."""
     presets = data["rewards"]
     figure, axes = canvas(3.4 * len(presets), 2.6, 1, len(presets))
     for plane, (preset, rewards) in zip(axes[0], presets.items(), strict=True):
-        good = [value > data["threshold"] for value in rewards.values()]
+        judged = presets["ood"] if preset == IN_DISTRIBUTION else rewards
+        good = [judged[name] > data["threshold"] for name in rewards]
         plane.bar(range(len(rewards)), list(rewards.values()), color=[GOOD if g else BAD for g in good], width=0.7)
-        plane.axhline(data["threshold"], color=GREY, linewidth=0.8, linestyle="--")
         plane.set_xticks(range(len(rewards)), [_label(name) for name in rewards], fontsize=6)
-        plane.set_title(f"{preset}: {sum(good)} of {len(good)} good", fontsize=9)
+        plane.set_title(preset, fontsize=9)
+        if preset != IN_DISTRIBUTION:
+            plane.axhline(data["threshold"], color=GREY, linewidth=0.8, linestyle="--")
+            plane.set_title(f"{preset}: {sum(good)} of {len(good)} good", fontsize=9)
     axes[0, 0].set_ylabel(f"{title(population)}: mean reward", fontsize=8)
     save(figure, path)
 
@@ -175,6 +182,21 @@ def draw_table(own: Subject, table: Table, path: Path) -> None:
     figure.colorbar(picture, ax=plane)
     plane.set_title(f"{title(own.name)}: pairwise disagreement; good | bad", fontsize=9)
     plane.set_xlabel(f"{len(order)} models, the best reward first", fontsize=8)
+    save(figure, path)
+
+
+def draw_settings(population: str, path: Path) -> None:
+    """The first state of an episode in- and out-of-distribution, as gymnasium draws it."""
+    from karenina.zoo.environments.benchmark import benchmark_named
+    from karenina.zoo.environments.pictures import picture
+
+    figure, axes = canvas(6.4, 2.4, 1, 2)
+    for plane, preset in zip(axes[0], (IN_DISTRIBUTION, "ood"), strict=True):
+        drawn = picture(benchmark_named(population).parameters(preset).simulator(1), "rgb_array")
+        plane.imshow(drawn.draw())
+        drawn.close()
+        plane.set_axis_off()
+        plane.set_title(f"{title(population)}: {preset}", fontsize=9)
     save(figure, path)
 
 

@@ -82,12 +82,11 @@ def attack_table(subject: Subject, attack: Backend) -> tuple[Integers, set[tuple
 def _attacked(subject: Subject, named: Table, attack: Backend) -> dict[str, Any]:
     lower, failed = attack_table(subject, attack)
     pairs = list(itertools.combinations(range(len(lower)), 2))
-    short = {pair: (named.lower[pair] - lower[pair]) * UNIT for pair in pairs}
+    short = {pair: float(named.lower[pair] - lower[pair]) * UNIT for pair in pairs}
     aligned = {pair for pair in pairs if short[pair] <= subject.paper_tolerance and pair not in failed}
     whole = _spread(subject, lower, named)
-    criteria = {
-        name: selected(subject, whole, subject.chosen, rule) for name, rule in rules(floor(subject.name)).items()
-    }
+    criteria = _criteria(subject, whole)
+    verified = _criteria(subject, _spread(subject, named.lower, named))
     return {
         "pairs": len(pairs),
         "aligned": len(aligned),
@@ -96,8 +95,14 @@ def _attacked(subject: Subject, named: Table, attack: Backend) -> dict[str, Any]
         "aligned_finely": sum(short[pair] <= FINE + named.tolerance for pair in aligned),
         "largest_shortfall": round(max(short.values()), 4),
         "successful": {name: _successful(found) for name, found in criteria.items()},
+        "same_survivors": {name: criteria[name]["survivors"] == verified[name]["survivors"] for name in criteria},
         "criteria": {name: {key: found[key] for key in _KEPT} for name, found in criteria.items()},
     }
+
+
+def _criteria(subject: Subject, table: Table) -> dict[str, dict[str, Any]]:
+    """Alg. 2 by every criterion."""
+    return {name: selected(subject, table, subject.chosen, rule) for name, rule in rules(floor(subject.name)).items()}
 
 
 _KEPT = ("survivors", "recommended", "statistics")

@@ -8,6 +8,7 @@ how an outcome goes with each model being drawn gives the variance that a pool o
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +29,8 @@ class Interval:
     upper: float
 
 
-def interval(drawn: Flags, outcome: Array) -> Interval:
-    """drawn: (draws, pool); outcome: (draws,)."""
+def interval(drawn: Flags, outcome: Array, least: float = -math.inf, most: float = math.inf) -> Interval:
+    """drawn: (draws, pool); outcome: (draws,), whose mean cannot lie outside [least, most]."""
     draws, pool = drawn.shape
     mean, size = float(outcome.mean()), int(drawn[0].sum())
     centred = outcome - mean
@@ -40,4 +41,4 @@ def interval(drawn: Flags, outcome: Array) -> Interval:
     variance = correction * max(0.0, float(covariance @ covariance) - noise)
     simulation = float(outcome.var(ddof=1)) / draws
     error = _NORMAL * float(np.sqrt(variance + simulation))
-    return Interval(mean, mean - error, mean + error)
+    return Interval(mean, max(least, mean - error), min(most, mean + error))

@@ -50,7 +50,8 @@ class Subject:
     @property
     def out_presets(self) -> tuple[str, ...]:
         """The out-of-distribution presets with a distribution of their own: not those of one side only."""
-        return tuple(p for p in self.rewards if p == OOD or (p.startswith("ood-") and p.endswith("-mean")))
+        sides = ("-left", "-right")
+        return tuple(preset for preset in self.rewards if preset.startswith(OOD) and not preset.endswith(sides))
 
 
 def subject(name: str) -> Subject:

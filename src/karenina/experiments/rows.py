@@ -14,6 +14,7 @@ from karenina.experiments.results import Results
 __all__ = ["TABLES", "markdown"]
 
 _NONE = "–"
+_LEFT_OUT = ("samples, max", "samples, combined", "combined, recommended")  # of the page; the data has them
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -148,10 +149,12 @@ def _gradients(results: Results) -> str:
             if paper is not None:
                 judged = [f"{ours} ({_yes(paper.successful[c])})" for ours, c in zip(judged, CRITERIA, strict=True)]
             fine = own["aligned_finely"], own["largest_shortfall"]
-            rows.append((title(name), attack, theirs, counts, *fine, *judged))
-        rows.append((title(name), "verification", *[_NONE] * 4, *_verified(results, name)))
+            same = " / ".join(_yes(own["same_survivors"][criterion]) for criterion in CRITERIA)
+            rows.append((title(name), attack, theirs, counts, *fine, *judged, same))
+        rows.append((title(name), "verification", *[_NONE] * 4, *_verified(results, name), _NONE))
     head = ("population", "attack", "paper: aligned / untightened / failed", "ours", "within 0.01", "largest shortfall")
-    return markdown((*head, *(f"only good survive: {criterion} (paper)" for criterion in CRITERIA)), rows)
+    only = (f"only good survive: {criterion} (paper)" for criterion in CRITERIA)
+    return markdown((*head, *only, f"survivors as verification's: {' / '.join(CRITERIA)}"), rows)
 
 
 def _verified(results: Results, name: str) -> list[str]:
@@ -179,6 +182,8 @@ def _choices(results: Results) -> str:
     rows = []
     for name, data in results.read("choices").items():
         for way, own in data["ways"].items():
+            if way.endswith(_LEFT_OUT):
+                continue
             rows.append((title(name), way, _shown(own["good"], 100, " %"), _shown(own["reward"]), *_beside(way, own)))
     head = ("population", "way of choosing", "good", "reward", "verification better by: good, points")
     return markdown((*head, "reward"), rows)
@@ -212,6 +217,26 @@ def _samples(results: Results) -> str:
     return markdown((*head, *(f"same survivors, {criterion}" for criterion in CRITERIA)), rows)
 
 
+def _verdicts(results: Results) -> str:
+    """Verification by percentile against the cheaper ways, in words."""
+    against = ("random", "in-distribution reward", "ensemble variance", "10000 samples, percentile")
+    rows = []
+    for name, data in results.read("choices").items():
+        ways = {**data["ways"]}
+        shares = [f"{100 * ways[way]['good']['mean']:.0f} %" for way in (*against, REFERENCE)]
+        words = [_word(ways[way]["verification_minus_good"]) for way in against]
+        rows.append((title(name), *shares, *words))
+    named = ("random", "reward", "variance", "10,000 samples")
+    head = ("population", *(f"good: {name}" for name in named), "good: verification")
+    return markdown((*head, *(f"verification against {name}" for name in named)), rows)
+
+
+def _word(difference: dict[str, float]) -> str:
+    if difference["lower"] > 0:
+        return "better"
+    return "worse" if difference["upper"] < 0 else "no clear difference"
+
+
 TABLES: dict[str, Callable[[Results], str]] = {
     "populations": _populations,
     "selections": _selections,
@@ -223,5 +248,6 @@ TABLES: dict[str, Callable[[Results], str]] = {
     "gradients": _gradients,
     "uncertainty": _uncertainty,
     "choices": _choices,
+    "verdicts": _verdicts,
     "samples": _samples,
 }
