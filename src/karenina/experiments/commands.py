@@ -30,7 +30,7 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="tables, selections, combinations, gradients, uncertainty, choices; or all.",
+            help="tables, selections, combinations, gradients, uncertainty, choices; a population; or all.",
             show_default=False,
         ),
     ],

@@ -42,18 +42,16 @@ EXPERIMENTS: dict[str, Callable[[Subject, Table, Told], Any]] = {
     "uncertainty": lambda own, _, __: uncertainty_data(own),
     "choices": lambda own, table, told: choice_data(own, table, sample_repeats(own, told)),
 }
-TABLES = "tables"
+TABLES, ALL = "tables", "all"
 
 
 def reproduce(
     names: Sequence[str], populations: Sequence[str], folder: Path, work: Work, told: Told = lambda _: None
 ) -> Results:
-    """Run the experiments named (or `all`) on the populations (all that ship, if none is named)."""
+    """Run the experiments named on the populations named; all of them where none of the kind is named."""
     results = Results(folder)
-    wanted = [TABLES, *EXPERIMENTS] if "all" in names else list(names)
-    _refuse(wanted, [TABLES, *EXPERIMENTS], "experiment")
-    _refuse(populations, subjects(), "population")
-    for population in populations or subjects():
+    wanted, chosen = _asked([*names, *populations])
+    for population in chosen:
         own = subject(population)
         table = _table(own, results, work, told)
         for name in wanted:
@@ -63,10 +61,16 @@ def reproduce(
     return results
 
 
-def _refuse(given: Sequence[str], known: Sequence[str], what: str) -> None:
-    for name in given:
-        if name not in known:
-            raise InputError(f"unknown {what} {name!r}; known: {', '.join([*known, 'all'])}")
+def _asked(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Experiments and populations, from a list of either."""
+    experiments, populations = [TABLES, *EXPERIMENTS], subjects()
+    for name in names:
+        if name not in [*experiments, *populations, ALL]:
+            known = ", ".join([*experiments, *populations, ALL])
+            raise InputError(f"there is no experiment and no population {name!r}; known: {known}")
+    wanted = [name for name in experiments if name in names]
+    chosen = [name for name in populations if name in names]
+    return wanted if wanted and ALL not in names else experiments, chosen or populations
 
 
 def _table(own: Subject, results: Results, work: Work, told: Told) -> Table:
