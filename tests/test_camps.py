@@ -97,6 +97,14 @@ def test_small_rivals_and_mixed_survivors_are_no_reason_to_warn() -> None:
     assert find_camps(table, members(6, 7)).survivors is None
 
 
+def test_a_camp_that_is_no_majority_is_a_reason_to_warn() -> None:
+    table = a_table(planted([5, 2, 1, 1, 1], 1, 5))
+    found = find_camps(table, members(0, 1))
+    assert found.rivals == ()
+    assert found.warning.startswith("the survivors come from one camp of 5 models, no majority of the 10, and")
+    assert find_camps(a_table(planted([6, 2, 1, 1], 1, 5)), members(0, 1)).warning == ""
+
+
 def test_a_camp_says_how_far_apart_its_members_can_be() -> None:
     values = planted([3, 3], 1, 5)
     first = find_camps(a_table(values), members(0)).camps[0]

@@ -8,7 +8,7 @@ seen). Of all cuts of the tree with two groups or more of at least two models, t
 silhouette counts. A camp is a group of that cut whose own mean is at least 0.25: its members disagree with each other,
 on average, clearly less than with any other group. All others are alone, and if fewer than two camps are left, or
 the mean of the cut is below 0.25 too, the population has none. A rival is of similar size if it has at least half
-as many members as the survivors' camp.
+as many members as the survivors' camp; a camp that is no majority of the population is a reason to warn, too.
 
 Selection keeps those that agree, and a majority may agree and be wrong: only somebody who knows the domain, or a
 simulator started from the witnesses, can say which camp is right.
@@ -38,6 +38,8 @@ RULE = (
     "average linkage on the pairs' lower bounds; of all cuts with two or more groups of at least two models the one "
     f"with the largest mean silhouette; its groups whose own mean is at least {CLEAR:g}, as the whole cut's must be"
 )
+
+_ADVICE = "and which is right agreement cannot say: try the witnesses of the camps in a simulator"
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,20 @@ class Camps:
 
     @property
     def warning(self) -> str:
-        """One sentence where another camp might as well be the right one, else nothing."""
-        if self.survivors is None or not self.rivals:
+        """One sentence where others might as well be the right ones, else nothing."""
+        if self.survivors is None:
             return ""
-        sizes = " and ".join(str(len(self.camps[k].members)) for k in self.rivals)
-        own = len(self.camps[self.survivors].members)
-        others = f"another of {sizes} agrees" if len(self.rivals) == 1 else f"others of {sizes} agree"
-        return (
-            f"the survivors come from one camp of {own} models; {others} just as well among themselves, and which is "
-            "right agreement cannot say: try the witnesses of the camps in a simulator"
-        )
+        own, models = len(self.camps[self.survivors].members), len(self.order)
+        if self.rivals:
+            sizes = " and ".join(str(len(self.camps[k].members)) for k in self.rivals)
+            many = len(self.rivals) > 1
+            others = f"others of {sizes} agree" if many else f"another of {sizes} agrees"
+            return (
+                f"the survivors come from one camp of {own} models; {others} just as well among themselves, {_ADVICE}"
+            )
+        if 2 * own <= models:
+            return f"the survivors come from one camp of {own} models, no majority of the {models}, {_ADVICE}"
+        return ""
 
     def to_dict(self) -> dict[str, object]:
         return {
