@@ -13,6 +13,7 @@ from small_subjects import small_subject
 from karenina.experiments import choices, combinations
 from karenina.experiments.algorithm import Rule
 from karenina.experiments.intervals import interval
+from karenina.experiments.selections import rank_correlation
 from karenina.experiments.tables import Table, measure_table
 from karenina.experiments.uncertainty import (
     ensemble_variance,
@@ -144,3 +145,12 @@ def test_the_tables_place_is_the_models_place() -> None:
     a = combinations.combination_data(own, table)
     b = combinations.combination_data(turned, table.of(order))
     assert a == b
+
+
+def test_rank_correlation_is_scipys_idea() -> None:
+    """By hand: ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4."""
+    first, second = np.array([1.0, 5.0, 5.0, 7.0]), np.array([0.0, 1.0, 2.0, 30.0])
+    assert rank_correlation(first, second) == pytest.approx(4.5 / math.sqrt(4.5 * 5))
+    assert rank_correlation(second, second) == 1.0
+    assert rank_correlation(-second, second) == -1.0
+    assert math.isnan(rank_correlation(np.ones(4), second))

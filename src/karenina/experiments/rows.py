@@ -101,11 +101,13 @@ def _distributions(results: Results) -> str:
 def _agreement(results: Results) -> str:
     rows = []
     for name, data in results.read("selections").items():
-        for part, key in (("named set", "named_agreement"), ("all that pass", "agreement")):
-            medians = [data[key][kind] for kind in ("good-good", "good-bad", "bad-bad")]
-            cells = [_NONE if value is None else f"{value:.2f}" for value in medians]
-            rows.append((title(name), part, *cells, _holds(medians)))
-    return markdown(("population", "models", "good–good", "good–bad", "bad–bad", "hypothesis"), rows)
+        for part, key in (("named set", "named_"), ("all that pass", "")):
+            medians = [data[f"{key}agreement"][kind] for kind in ("good-good", "good-bad", "bad-bad")]
+            ranks = [data[f"{key}correlation"][kind] for kind in ("agreement", "in-distribution reward")]
+            cells = [_NONE if value is None else f"{value:.2f}" for value in (*medians, *ranks)]
+            rows.append((title(name), part, *cells[:3], _holds(medians), *cells[3:]))
+    head = ("population", "models", "good–good", "good–bad", "bad–bad", "hypothesis")
+    return markdown((*head, "rank correlation: agreement", "in-distribution reward"), rows)
 
 
 def _holds(medians: list[float | None]) -> str:

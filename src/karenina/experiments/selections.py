@@ -12,11 +12,20 @@ from typing import Any
 import numpy as np
 
 from karenina.experiments.algorithm import Rule, rules
-from karenina.experiments.populations import IN_DISTRIBUTION, PAPER, Flags, Subject
+from karenina.experiments.populations import IN_DISTRIBUTION, OOD, PAPER, Array, Flags, Subject
 from karenina.experiments.tables import Table, from_table
 from karenina.selection import Selection, select
 
-__all__ = ["FLOOR", "agreement", "floor", "selected", "selection_data", "statistics"]
+__all__ = [
+    "FLOOR",
+    "agreement",
+    "correlations",
+    "floor",
+    "rank_correlation",
+    "selected",
+    "selection_data",
+    "statistics",
+]
 
 FLOOR = 2.0  # the paper's: "terminating in advance if the disagreement scores are no larger than 2"
 
@@ -45,6 +54,8 @@ def selection_data(subject: Subject, table: Table) -> dict[str, Any]:
         "everything": selected(subject, table, everything, Rule("percentile", None)),
         "agreement": agreement(table, subject.good),
         "named_agreement": agreement(table.of(chosen), subject.good[chosen]),
+        "correlation": correlations(subject, table, everything),
+        "named_correlation": correlations(subject, table, chosen),
     }
 
 
@@ -104,3 +115,22 @@ def agreement(table: Table, good: Flags) -> dict[str, float | None]:
         kind: round(float(np.median(values[both == count])), 4) if (both == count).any() else None
         for kind, count in kinds.items()
     }
+
+
+def correlations(subject: Subject, table: Table, places: Sequence[int]) -> dict[str, float | None]:
+    """How the ranks of models by reward in-distribution, and by agreement, go with those by reward outside."""
+    outside = subject.rewards[OOD][list(places)]
+    agreeing = -table.of(places).lower.sum(1)  # the disagreement score in the first iteration, turned round
+    found = {
+        "in-distribution reward": rank_correlation(subject.rewards[IN_DISTRIBUTION][list(places)], outside),
+        "agreement": rank_correlation(agreeing.astype(np.float64), outside),
+    }
+    return {key: None if np.isnan(value) else round(value, 3) for key, value in found.items()}
+
+
+def rank_correlation(first: Array, second: Array) -> float:
+    """Spearman's; equal values share a rank; NaN where all are equal."""
+    ranks = [np.searchsorted(np.sort(x), x) + np.searchsorted(np.sort(x), x, side="right") for x in (first, second)]
+    a, b = (rank - rank.mean() for rank in ranks)
+    scale = np.sqrt((a @ a) * (b @ b))
+    return float(a @ b / scale) if scale else float("nan")
