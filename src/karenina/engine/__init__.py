@@ -1,6 +1,6 @@
 """Our own verifier: branch and bound on linear bounds of the joint network."""
 
 from karenina.engine.engine import Engine
-from karenina.engine.search import Settings
+from karenina.engine.settings import Settings
 
 __all__ = ["Engine", "Settings"]

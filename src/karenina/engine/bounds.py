@@ -18,11 +18,9 @@ from typing import NamedTuple
 
 import torch
 
-from karenina.engine import compiled
 from karenina.engine.joint import Joint, affine
 from karenina.engine.relaxation import Lines, Side, relax
 from karenina.engine.rounding import Rounding
-from karenina.network import Layer
 
 __all__ = ["Hidden", "Linear", "backward_bounds", "hidden_bounds", "linear_forward", "maximum"]
 
@@ -68,25 +66,13 @@ def hidden_bounds(
     lower: Tensor,
     upper: Tensor,
     known: Sequence[tuple[Tensor, Tensor]],
-    cut: Sequence[Tensor] | None = None,
-    *,
-    threads: int = 0,
 ) -> Hidden:
-    """Bounds of all pre-activations on boxes [lower, upper] (boxes, inputs), within those already known.
-
-    `cut` marks neurons whose linear functions are wanted although their bounds are settled. On the CPU the compiled
-    loop does the work in as many threads as are given; with 0, torch does it.
-    """
+    """Bounds of all pre-activations on boxes [lower, upper] (boxes, inputs), within those already known."""
     hidden = Hidden([], [], [], [], [])
     centre, radius = (upper + lower) / 2, (upper - lower) / 2
     fixed: list[tuple[Tensor, ...]] = []  # slope and intercept of each layer's upper lines, then of its lower lines
     for k, (known_low, known_high) in enumerate(known):
-        if k and threads and centre.device.type == "cpu":
-            needed = ~_settled(joint.kinds[k], known_low, known_high)
-            needed = needed | cut[k] if cut is not None else needed
-            rows, constants, bounds = compiled.backward_bounds(joint, fixed, k, centre, radius, needed, threads)
-        else:
-            rows, constants, bounds = backward_bounds(joint, fixed, k, centre, radius)
+        rows, constants, bounds = backward_bounds(joint, fixed, k, centre, radius)
         high = torch.minimum(bounds[0] + rounding.hidden[k], known_high)
         low = torch.maximum(-bounds[1] - rounding.hidden[k], known_low)
         lines = relax(joint.kinds[k], low, high)
@@ -97,19 +83,6 @@ def hidden_bounds(
         hidden.rows.append(rows)
         hidden.constants.append(constants)
     return hidden
-
-
-def _settled(kind: Layer, low: Tensor, high: Tensor) -> Tensor:
-    """Neurons known to be linear on their range: tighter bounds would change nothing."""
-    sizes = [count for _, count in kind.activations]
-    groups = zip(kind.activations, torch.split(low, sizes, -1), torch.split(high, sizes, -1), strict=True)
-    settled = []
-    for (activation, _), lo, hi in groups:
-        linear = torch.isfinite(lo) & torch.isfinite(hi) & activation.piecewise_linear
-        for kink in activation.kinks:
-            linear &= (hi <= kink) | (lo >= kink)
-        settled.append(linear)
-    return torch.cat(settled, -1)
 
 
 def backward_bounds(

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from karenina.engine.packed import LINES, Array, Batch, Found, Integers, Node, Prices, Tableau, Weights
-from karenina.engine.tableau import INFEASIBLE, OPTIMAL, back, compiled, copy, fill, solve
+from karenina.engine.lines import compiled
+from karenina.engine.packed import LINES, Array, Integers, Node, Prices, Tableau, Weights
+from karenina.engine.tableau import INFEASIBLE, OPTIMAL, back, copy, fill, solve
 
 __all__ = ["certify", "dive"]
 
@@ -30,7 +31,7 @@ def certify(net: Weights, node: Node, state: Integers, dual: Prices) -> float:
     bound += part
     above, below, total = np.empty(net.widest), np.empty(net.widest), np.zeros(inputs)
     for s in range(stack):
-        weight_at, bias_at, neuron_at = net.weights.shape[1], net.biases.shape[1], len(node.lines)
+        weight_at, bias_at, neuron_at = net.weights.shape[1], net.biases.shape[1], node.lines.shape[1]
         for m in range(outputs):
             above[m] = node.objective[s * outputs + m]
             for r in range(len(node.rows)):
@@ -60,35 +61,35 @@ def certify(net: Weights, node: Node, state: Integers, dual: Prices) -> float:
 @compiled
 def _through(net: Weights, node: Node, neuron: int, state: int, reach: float, dual: Prices) -> tuple[float, float]:
     """From a coefficient on a neuron's output to one on its pre-activation, and a constant."""
-    lines, wanted = node.lines[neuron], dual.wanted[neuron]
+    lines, wanted = node.lines, dual.wanted[neuron]
     side = 0 if reach >= 0 else 4
     if state == FREE:
-        slope = lines[side]
-        if lines[side + 1] > slope and reach != 0.0 and wanted / reach > slope:
-            slope = min(wanted / reach, lines[side + 1])
+        slope = lines[side, neuron]
+        if lines[side + 1, neuron] > slope and reach != 0.0 and wanted / reach > slope:
+            slope = min(wanted / reach, lines[side + 1, neuron])
     else:
-        convex = lines[5] > lines[4]  # the side that turns about the kink has the pieces
+        convex = lines[5, neuron] > lines[4, neuron]  # the side that turns about the kink has the pieces
         side = 4 if convex else 0
-        slope = lines[side] if (state == LEFT) == convex else lines[side + 1]
+        slope = lines[side, neuron] if (state == LEFT) == convex else lines[side + 1, neuron]
     missing = wanted - reach * slope
     if abs(missing) > 1e-12 * (abs(wanted) + abs(reach)):  # not where wanted is NaN
         dual.prices[neuron] += missing
     price = dual.prices[neuron]
     dual.slopes[neuron] = slope
-    constant = reach * (lines[side + 3] - slope * lines[side + 2])
+    constant = reach * (lines[side + 3, neuron] - slope * lines[side + 2, neuron])
     if price != 0.0:
-        edge = node.bounds[neuron, 0] if price > 0 else node.bounds[neuron, 1]
+        edge = node.low[neuron] if price > 0 else node.high[neuron]
         if state == (RIGHT if price > 0 else LEFT):
-            edge = lines[side + 2]  # the kink
+            edge = lines[side + 2, neuron]  # the kink
         constant += abs(price) * 2 * net.errors[neuron] - price * edge
     return reach * slope + price, constant
 
 
 @compiled
-def _read(node: Node, t: Tableau, count: int, cut_of: Integers, stuck: int, target: float, dual: Prices) -> None:
+def _read(node: Node, t: Tableau, stuck: int, target: float, dual: Prices) -> None:
     """The tableau's prices; where a row is stuck below 0, with the proof of that, weighted to reach the target."""
     columns = len(t.column)
-    for neuron in range(len(node.lines)):
+    for neuron in range(node.lines.shape[1]):
         dual.wanted[neuron] = 0.0 if node.place[neuron] >= 0 else np.nan
         dual.prices[neuron] = 0.0
     for r in range(len(node.rows)):
@@ -97,14 +98,14 @@ def _read(node: Node, t: Tableau, count: int, cut_of: Integers, stuck: int, targ
     if stuck >= 0:
         excess = max(0.0, t.cost[columns] - target)
         weight = (2 * excess + 1e-6 * (1 + abs(target))) / -t.body[stuck, columns]
-        _price(node, t, count, cut_of, t.basic[stuck], weight, dual)
+        _price(node, t, t.basic[stuck], weight, dual)
     for k in range(columns):
         price = -t.cost[k] - (weight * t.body[stuck, k] if stuck >= 0 else 0.0)
-        _price(node, t, count, cut_of, t.column[k], price, dual)
+        _price(node, t, t.column[k], price, dual)
 
 
 @compiled
-def _price(node: Node, t: Tableau, count: int, cut_of: Integers, variable: int, price: float, dual: Prices) -> None:
+def _price(node: Node, t: Tableau, variable: int, price: float, dual: Prices) -> None:
     """Book one variable's price; those of the inputs' bounds follow from the rest."""
     inputs = len(node.lower)
     if variable < inputs:
@@ -114,18 +115,16 @@ def _price(node: Node, t: Tableau, count: int, cut_of: Integers, variable: int, 
         price = -price
     if row < 0:
         neuron, number = node.loose[(variable - inputs) // LINES], (variable - inputs) % LINES
-        slope = node.lines[neuron, 4 * (number // 2) + number % 2]
+        slope = node.lines[4 * (number // 2) + number % 2, neuron]
         dual.wanted[neuron] += price * slope if number < 2 else -price * slope
-    elif cut_of[row] == 0:
-        dual.multipliers[row - (count - len(dual.multipliers))] = max(price, 0.0)
     else:
-        dual.prices[abs(cut_of[row]) - 1] += max(price, 0.0) * np.sign(cut_of[row])
+        dual.multipliers[row] = max(price, 0.0)
 
 
 @compiled
 def _pieces(node: Node, neuron: int) -> tuple[int, int]:
     """The numbers of the lines left and right of a splittable neuron's kink."""
-    return (2, 3) if node.lines[neuron, 5] > node.lines[neuron, 4] else (1, 0)
+    return (2, 3) if node.lines[5, neuron] > node.lines[4, neuron] else (1, 0)
 
 
 @compiled
@@ -187,9 +186,7 @@ def _tableaux(node: Node, levels: int) -> Tableau:
     """Room for a tableau at every level of the search, along a first axis."""
     inputs, loose = len(node.lower), len(node.loose)
     rows = 3 * loose + len(node.rows)
-    for neuron in range(len(node.cuts)):
-        rows += np.isfinite(node.cuts[neuron, 0]) + np.isfinite(node.cuts[neuron, 1])
-    columns, variables = inputs + loose, inputs + LINES * loose + rows
+    columns, variables = inputs + loose, inputs + LINES * loose + len(node.rows)
     return Tableau(
         np.empty((levels, rows, columns + 1)),
         np.empty((levels, columns + 1)),
@@ -232,72 +229,40 @@ def _branch(node: Node, levels: Tableau, state: Integers, level: int, place: int
 
 
 @compiled
-def _search(net: Weights, node: Node, target: float, budget: int, b: int, found: Found) -> None:
-    """Close one node, or find out that it cannot be done within the budget."""
-    neurons, deepest = len(node.lines), len(node.loose) + 1
+def dive(net: Weights, node: Node, target: float, budget: int, x: Array) -> tuple[float, bool, int]:
+    """The bound of a node, whether all its leaves could be closed within so many programmes, and how many it took.
+
+    x becomes a point to try: where the first programme has its optimum, or where no neuron was off.
+    """
+    neurons, deepest, programmes = node.lines.shape[1], len(node.loose) + 1, 0
     levels, state = _tableaux(node, deepest), np.zeros((deepest, neurons), np.int64)
-    cut_of = np.zeros(levels.body.shape[1], np.int64)
     dual = Prices(np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(len(node.rows)))
-    level, largest = int(np.int64(0)), -np.inf
-    count = fill(net, node, _at(levels, level), cut_of)
+    level, largest, first = int(np.int64(0)), -np.inf, np.inf
+    count = fill(net, node, _at(levels, level))
     while level >= 0:
         t = _at(levels, level)
         ended, stuck = solve(t, count, target - 1e-9 * abs(target), PIVOTS)
         bound = np.inf
-        if found.programmes[b] == 0 or stuck >= 0 or t.cost[-1] <= target:
-            _read(node, t, count, cut_of, stuck, target, dual)
+        if programmes == 0 or stuck >= 0 or t.cost[-1] <= target:
+            _read(node, t, stuck, target, dual)
             bound = certify(net, node, state[level], dual)
             if not np.isfinite(bound):  # overflow proves nothing
                 bound = np.inf
-        if found.programmes[b] == 0:
-            found.bound[b] = bound
-            copy(found.slopes[b], dual.slopes)
-            copy(found.prices[b], dual.prices)
-            copy(found.multipliers[b], dual.multipliers)
-            _point(node, t, count, found.points[b])
-        found.programmes[b] += 1
+        if programmes == 0:
+            first = bound
+            _point(node, t, count, x)
+        programmes += 1
         if bound <= target:
             largest = max(largest, bound)
             level -= 1
             continue
-        if ended == INFEASIBLE or found.programmes[b] >= budget:
-            return
+        if ended == INFEASIBLE or programmes >= budget:
+            return first, False, programmes
         place, left_first = _decide(node, t, count, state[level], target)
         if place < 0:
             if ended == OPTIMAL:  # no neuron is off: the point attains the value
-                _point(node, t, count, found.points[b])
-            return
+                _point(node, t, count, x)
+            return first, False, programmes
         _branch(node, levels, state, level, place, left_first)
         level += 1
-    found.bound[b], found.closed[b] = largest, True
-
-
-@compiled
-def dive(first: int, last: int, net: Weights, batch: Batch, target: float, budget: int, found: Found) -> None:
-    """Search nodes first .. last - 1 with at most `budget` programmes each."""
-    for b in range(first, last):
-        place, count = np.empty(batch.is_loose.shape[1], np.int64), 0
-        for neuron in range(len(place)):
-            place[neuron] = count if batch.is_loose[b, neuron] else -1
-            count += batch.is_loose[b, neuron]
-        loose = np.empty(count, np.int64)
-        for neuron in range(len(place)):
-            if place[neuron] >= 0:
-                loose[place[neuron]] = neuron
-        node = Node(
-            batch.lower[b],
-            batch.upper[b],
-            batch.lines[b],
-            batch.bounds[b],
-            loose,
-            place,
-            batch.splittable[b],
-            batch.cuts[b],
-            batch.slopes[b],
-            batch.objective[b],
-            batch.constant[b],
-            batch.rows[b],
-            batch.offsets[b],
-            batch.inside[b],
-        )
-        _search(net, node, target, budget, b, found)
+    return largest, True, programmes

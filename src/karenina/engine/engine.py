@@ -15,10 +15,11 @@ import torch
 
 from karenina.engine import compiled
 from karenina.engine.cases import Cases
+from karenina.engine.compiled_search import CompiledSearch, warm_up
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
-from karenina.engine.search import Search, Settings
-from karenina.engine.settle import warm_up
+from karenina.engine.search import Search
+from karenina.engine.settings import Settings
 from karenina.engine.threads import one_torch_thread
 from karenina.engine.tighten import Bounder
 from karenina.errors import InputError
@@ -38,16 +39,23 @@ class Engine:
 
     def answer(self, query: Query, goal: Goal | None = None) -> Answer:
         """The maximum of the query, to the goal or within its time limit."""
-        if self.settings.threads and self.device.type == "cpu":
+        if self._compiled:
             warm_up()
-        goal, start = goal or Goal(), time.perf_counter()
+        return self._search(query, goal or Goal(), time.perf_counter())
+
+    @property
+    def _compiled(self) -> bool:
+        return bool(self.settings.threads) and self.device.type == "cpu"
+
+    def _search(self, query: Query, goal: Goal, start: float) -> Answer:
         with torch.no_grad(), one_torch_thread():
             joint = Joint.of(query.networks, self.device)
             cases, rounding = Cases.of(query, joint, self.device)
             incumbent = Incumbent(query, joint, cases)
             if not rounding.finite or not math.isfinite(cases.least):
                 return Answer(query.floor, math.inf, Status.OVERFLOW, seconds=time.perf_counter() - start)
-            search = Search(Bounder(joint, cases, rounding), incumbent, goal, self.settings)
+            kind = CompiledSearch if self._compiled else Search
+            search = kind(Bounder(joint, cases, rounding), incumbent, goal, self.settings)
             search.run(start + goal.time_limit)
             return _answer(search, goal, time.perf_counter() - start)
 
@@ -62,7 +70,7 @@ def _device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _answer(search: Search, goal: Goal, seconds: float) -> Answer:
+def _answer(search: Search | CompiledSearch, goal: Goal, seconds: float) -> Answer:
     incumbent, upper = search.incumbent, search.upper
     status, note = _status(search, goal), ""
     lower = incumbent.value
@@ -76,7 +84,7 @@ def _answer(search: Search, goal: Goal, seconds: float) -> Answer:
     return Answer(lower, max(lower, upper), status, witness, incumbent.case, search.boxes, seconds, note)
 
 
-def _status(search: Search, goal: Goal) -> Status:
+def _status(search: Search | CompiledSearch, goal: Goal) -> Status:
     incumbent, upper = search.incumbent, search.upper
     if incumbent.witness is None and search.done and search.closed <= search.shared.cases.least:
         return Status.INFEASIBLE

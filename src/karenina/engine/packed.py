@@ -10,12 +10,29 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LINES", "Batch", "Found", "Node", "Prices", "Tableau", "Weights"]
+__all__ = [
+    "CLIP",
+    "ELU",
+    "KINK",
+    "LINES",
+    "SIGMOID",
+    "SOFTPLUS",
+    "TANH",
+    "Best",
+    "Heap",
+    "Node",
+    "Plan",
+    "Prices",
+    "Question",
+    "Tableau",
+    "Weights",
+]
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
+KINK, CLIP, TANH, SIGMOID, SOFTPLUS, ELU = range(6)  # activations; a kink has a slope on either side of 0
 LINES = 4  # a neuron's: upper with the least and the greatest slope, lower with the least and the greatest
 
 
@@ -27,6 +44,9 @@ class Weights(NamedTuple):
     weights: Array  # (S, all weights, row by row)
     biases: Array  # (S, all biases)
     errors: Array  # (neurons,) rounding of a bound of a pre-activation
+    weight_at: Integers  # (layers + 1,) where each layer's weights begin
+    bias_at: Integers  # (layers + 1,) where its biases begin, and, times S, its neurons
+    kinds: Array  # (hidden neurons of one network, 5): activation, two parameters, least and greatest slope anywhere
 
 
 class Node(NamedTuple):
@@ -34,36 +54,18 @@ class Node(NamedTuple):
 
     lower: Array  # (inputs,)
     upper: Array
-    lines: Array  # (neurons, 8): least slope, greatest slope, point, value of the upper side, then of the lower
-    bounds: Array  # (neurons, 2) of the pre-activations
+    lines: Array  # (8, neurons): least slope, greatest slope, point, value of the upper side, then of the lower
+    low: Array  # (neurons,) bounds of the pre-activations
+    high: Array
     loose: Integers  # the neurons whose lines differ
     place: Integers  # (neurons,) each one's place among the loose, or -1
     splittable: Flags  # (neurons,) whether its lines are exact on both sides of one kink
-    cuts: Array  # (neurons, 2): bounds of the pre-activations that are rows of the programme; infinite where none
     slopes: Array  # (neurons,) to start near
     objective: Array  # (S * outputs,)
     constant: float  # with all rounding
     rows: Array  # (constraints, S * outputs)
     offsets: Array  # (constraints,) with all rounding
     inside: Array  # (constraints,) the same for points that surely satisfy them
-
-
-class Batch(NamedTuple):
-    """`Node`s along a first axis, but for `loose` and `place`: here is_loose says which neurons are."""
-
-    lower: Array
-    upper: Array
-    lines: Array
-    bounds: Array
-    is_loose: Flags
-    splittable: Flags
-    cuts: Array
-    slopes: Array
-    objective: Array
-    constant: Array
-    rows: Array
-    offsets: Array
-    inside: Array
 
 
 class Prices(NamedTuple):
@@ -89,13 +91,57 @@ class Tableau(NamedTuple):
     flipped: Flags  # (variables,) whether the tableau has high - variable in its place
 
 
-class Found(NamedTuple):
-    """What `dive` writes, the nodes along the first axis."""
+class Question(NamedTuple):
+    """What is asked, the cases along the first axis: objective @ outputs + offset where rows @ outputs + offsets >= 0."""
 
-    bound: Array  # of the leaves, or of the node itself when not all could be closed
-    closed: Flags
-    slopes: Array  # (nodes, neurons) of the node's own programme
-    prices: Array  # (nodes, neurons) multipliers of z - lower (> 0) or z - upper (< 0)
-    multipliers: Array  # (nodes, constraints)
-    points: Array  # (nodes, inputs)
-    programmes: Integers  # how many were solved
+    lower: Array  # (cases, inputs)
+    upper: Array
+    objective: Array  # (cases, S * outputs)
+    offset: Array  # (cases,)
+    error: Array  # (cases,) rounding of a bound of the objective, or of its value at a point
+    rows: Array  # (cases, constraints, S * outputs)
+    row_offset: Array  # (cases, constraints)
+    row_error: Array  # (cases, constraints)
+    least_width: Array  # (cases, inputs) a side that is no longer is not halved
+    near: bool  # whether the differences of paired neurons are bounded too
+
+
+class Plan(NamedTuple):
+    """When a box is closed, and when the search may stop."""
+
+    tolerance: float
+    relative_tolerance: float
+    least_gap: float  # a smaller one is beyond float64
+    enough: float  # the search stops when the interval is no wider, as if it had never looked
+    threshold: float  # boxes that stay below are closed; NaN: none
+    ceiling: float  # the search stops when the best value reaches it
+    least: float  # no input's objective is less
+    steps: int  # of tightening, a box
+    loose: int  # neurons whose lines differ at which linear programmes are tried
+    programmes: int  # at most, for one box
+
+
+class Heap(NamedTuple):
+    """Open boxes: order[: count] is a heap, the highest bound first; the other entries are free slots."""
+
+    count: Integers  # (1,)
+    order: Integers  # (slots,)
+    bound: Array  # (slots,)
+    case: Integers  # (slots,)
+    axis: Integers  # (slots,) the input to halve next
+    lower: Array  # (slots, inputs)
+    upper: Array
+    low: Array  # (slots, neurons)
+    high: Array
+    slopes: Array  # (slots, neurons)
+    multipliers: Array  # (slots, constraints)
+
+
+class Best(NamedTuple):
+    """The largest value that is surely attained, where, and the largest bound of what has been closed."""
+
+    value: Array  # (1,)
+    x: Array  # (inputs,)
+    case: Integers  # (1,) -1: no input yet
+    closed: Array  # (1,)
+    effort: Integers  # (3,) boxes bounded, linear programmes solved, and those of them that closed a box

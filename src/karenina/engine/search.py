@@ -1,4 +1,6 @@
-"""Branch and bound: the best nodes of all cases, a batch at a time, until the goal is reached.
+"""Branch and bound in torch: the best nodes of all cases, a batch at a time, until the goal is reached.
+
+On a GPU, and where nothing can be compiled; the reference for the compiled search.
 
 Enters: a compiled query (`Bounder`), a goal, and an incumbent. Leaves: lower and upper bounds of the
 maximum, at any time. Every node is bounded, its slopes are tightened, its corner is tried as a
@@ -9,7 +11,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 
 import torch
 
@@ -20,31 +21,14 @@ from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes, Pool, by_layer, flat
 from karenina.engine.rounding import UNIT
-from karenina.engine.settle import loose_neurons, settle
+from karenina.engine.settings import Settings
 from karenina.engine.tighten import Bounder, Tight, evaluate, tighten
 from karenina.query import Goal
 
-__all__ = ["Search", "Settings"]
+__all__ = ["Search"]
 
 Tensor = torch.Tensor
 FEW = 16  # nodes so few that a step is all overhead
-SETTLED_AT_ONCE = 64  # nodes between two looks at the clock
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the search works; the defaults are measured (benchmarks/README.md)."""
-
-    batch: int = 2048  # nodes bounded a step, at most
-    steps: int = 3  # Polyak steps a node
-    endgame: int = 8  # loose neurons at which neurons are split instead of inputs
-    settled: int = 40  # loose neurons at which a compiled search over them is tried first
-    programmes: int = 512  # linear programmes of that search, at most
-    starts: int = 64  # random starts of gradient ascent a case
-    ascent: int = 10  # its steps
-    climbers: int = 32  # open nodes from whose corners the ascent is tried again
-    memory: int = 2 << 30  # bytes of open nodes before the search goes depth-first
-    threads: int | None = None  # of the compiled loop: as many as torch has; 0: torch instead of the compiled loop
 
 
 class Search:
@@ -53,7 +37,6 @@ class Search:
     def __init__(self, shared: Bounder, incumbent: Incumbent, goal: Goal, settings: Settings) -> None:
         self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
         self.boxes = self._steps = 0
-        self._compiled = bool(settings.threads) and shared.cases.lower.device.type == "cpu"
         self._deadline = math.inf
         self.closed = -math.inf  # the largest bound of what has been closed or cut off
         self._least_gap = 4 * float(shared.cases.error.max())  # a smaller one is beyond float64
@@ -145,13 +128,10 @@ class Search:
     def _bound(self, nodes: Nodes) -> Nodes:
         """The nodes that stay open, with tighter bounds, smaller boxes and the next split chosen."""
         nodes, hidden = self._open(*self._quick_bound(nodes))
-        if self._compiled and len(nodes):
-            nodes, hidden = self._open(*self._settle(nodes, hidden))
         if not len(nodes):
             return nodes
         tight = tighten(self.shared, nodes, hidden.lines, self.aim, self.target, self.settings.steps)
-        if not self._compiled:
-            tight = tighten_by_cuts(self.shared, nodes, tight, hidden, self.incumbent, self.aim)
+        tight = tighten_by_cuts(self.shared, nodes, tight, hidden, self.incumbent, self.aim)
         self._climb(nodes, tight)
         least_width, endgame = self._least_width(nodes), self.settings.endgame
         next_split, second = choose_split(self.shared.joint, nodes, tight, hidden, least_width, endgame)
@@ -173,9 +153,7 @@ class Search:
         """Bounds with the slopes that were best for the parent, or the default ones."""
         joint = self.shared.joint
         known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
-        cut = by_layer(joint, nodes.cut_lower | nodes.cut_upper)
-        threads = self.settings.threads or 0
-        hidden = hidden_bounds(joint, self.shared.rounding, nodes.lower, nodes.upper, known, cut, threads=threads)
+        hidden = hidden_bounds(joint, self.shared.rounding, nodes.lower, nodes.upper, known)
         nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
         fresh = torch.isinf(nodes.bound)[:, None]
         nodes = nodes.with_(slopes=torch.where(fresh, flat([lines.start for lines in hidden.lines]), nodes.slopes))
@@ -183,26 +161,6 @@ class Search:
         empty = (nodes.neuron_lower > nodes.neuron_upper).any(1)
         bound = torch.where(empty, -math.inf, torch.minimum(quick.bound, nodes.bound))
         return nodes.with_(bound=bound, slopes=quick.slopes), hidden
-
-    def _settle(self, nodes: Nodes, hidden: Hidden) -> tuple[Nodes, Hidden]:
-        """Search over the neurons of the nodes that have few loose ones, some nodes at a time."""
-        loose = loose_neurons(hidden)
-        few = (loose.sum(1) <= self.settings.settled).nonzero().squeeze(1)
-        for index in torch.split(few, SETTLED_AT_ONCE):
-            if not len(index) or time.perf_counter() >= self._deadline:
-                break
-            found = settle(
-                self.shared,
-                nodes[index],
-                hidden.take(index),
-                loose[index],
-                self.target,
-                programmes=self.settings.programmes,
-                threads=self.settings.threads or 0,
-            )
-            self.incumbent.offer(found.points, nodes.case[index])
-            nodes = nodes.put(index, found.better(nodes[index]))
-        return nodes, hidden
 
     def _open(self, nodes: Nodes, hidden: Hidden) -> tuple[Nodes, Hidden]:
         """The nodes above the target."""
@@ -239,9 +197,7 @@ class Search:
 def _affordable(joint: Joint, settings: Settings) -> int:
     """How many nodes a step may hold: in memory, and in about half a second of one core's work."""
     widths, sizes = joint.widths, [joint.inputs, *joint.widths]
-    numbers = joint.stack * (2 * joint.inputs * sum(widths) + 40 * sum(widths))
-    if not settings.threads:
-        numbers += 6 * joint.stack * max(widths) * max(sizes)
+    numbers = joint.stack * (2 * joint.inputs * sum(widths) + 40 * sum(widths) + 6 * max(widths) * max(sizes))
     products = sum(a * b for a, b in zip(sizes, widths, strict=False))
     work = 4 * joint.stack * sum(widths) * products
     return max(2, min(settings.memory // 4 // (8 * numbers), int(5e9) // work))

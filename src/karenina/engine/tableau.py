@@ -13,34 +13,23 @@ the kink its input lies.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-import numba
 import numpy as np
 
+from karenina.engine.lines import compiled
 from karenina.engine.packed import LINES, Array, Integers, Node, Tableau, Weights
 
-__all__ = ["CUTOFF", "INFEASIBLE", "OPTIMAL", "STOPPED", "back", "compiled", "copy", "fill", "line", "solve"]
+__all__ = ["CUTOFF", "INFEASIBLE", "OPTIMAL", "STOPPED", "back", "copy", "fill", "line", "solve"]
 
 OPTIMAL, INFEASIBLE, CUTOFF, STOPPED = 0, 1, 2, 3
 EPSILON = 1e-9  # the least pivot
 VIOLATED = 1e-10  # by how much a variable may leave its range
 
-Function = TypeVar("Function", bound=Callable[..., object])
-
-
-def compiled(function: Function) -> Function:
-    """Machine code that runs beside other threads, is kept on disk, and divides by zero as numpy does."""
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy")(function))
-
-
 @compiled
 def line(lines: Array, neuron: int, number: int) -> tuple[float, float]:
     """Slope and intercept of one of a neuron's lines."""
     side = 4 * (number // 2)
-    slope = lines[neuron, side + number % 2]
-    return slope, lines[neuron, side + 3] - slope * lines[neuron, side + 2]
+    slope = lines[side + number % 2, neuron]
+    return slope, lines[side + 3, neuron] - slope * lines[side + 2, neuron]
 
 
 @compiled
@@ -65,10 +54,10 @@ def copy(to: Array, source: Array) -> None:
 def _choose_lines(net: Weights, node: Node) -> Integers:
     """The line of each neuron that back-substitution takes, (neurons,)."""
     sizes, depth, stack = net.sizes, len(net.sizes) - 2, len(net.weights)
-    chosen = np.empty(len(node.lines), np.int64)
+    chosen = np.empty(node.lines.shape[1], np.int64)
     above, below = np.empty(net.widest), np.empty(net.widest)
     for s in range(stack):
-        weight_at, neuron_at = net.weights.shape[1], len(node.lines)
+        weight_at, neuron_at = net.weights.shape[1], node.lines.shape[1]
         for m in range(sizes[depth + 1]):
             above[m] = node.objective[s * sizes[depth + 1] + m]
         for k in range(depth, 0, -1):
@@ -78,7 +67,7 @@ def _choose_lines(net: Weights, node: Node) -> Integers:
             for i in range(sizes[k]):
                 neuron = neuron_at + s * sizes[k] + i
                 side = 0 if below[i] >= 0 else 4
-                low, high = node.lines[neuron, side], node.lines[neuron, side + 1]
+                low, high = node.lines[side, neuron], node.lines[side + 1, neuron]
                 steep = high > low and 2 * node.slopes[neuron] > low + high
                 chosen[neuron] = side // 2 + steep
                 above[i] = below[i] * (high if steep else low)
@@ -86,11 +75,8 @@ def _choose_lines(net: Weights, node: Node) -> Integers:
 
 
 @compiled
-def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
-    """Write the first tableau; the number of its rows.
-
-    cut_of says of each row that is no line's: 1 + neuron (z >= its bound), -1 - neuron (z <= it), 0 (a constraint).
-    """
+def fill(net: Weights, node: Node, first: Tableau) -> int:
+    """Write the first tableau, the lines' rows and then the constraints'; the number of rows."""
     sizes, stack, depth, columns = net.sizes, len(net.weights), len(net.sizes) - 2, len(first.column)
     inputs, outputs = sizes[0], sizes[depth + 1]
     chosen = _choose_lines(net, node)
@@ -102,7 +88,7 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
     # The outputs of a layer and of the one above it, as functions of the nonbasic variables and 1.
     values, above = np.zeros((net.widest, columns + 1)), np.zeros((net.widest, columns + 1))
     constraints = np.zeros((len(node.rows), columns + 1))
-    count = no_cut = int(np.int64(0))  # numba would compile what it calls once more for a literal 0
+    count = int(np.int64(0))  # numba would compile what it calls once more for a literal 0
     for s in range(stack):
         for i in range(inputs):
             _clear(values[i])
@@ -117,7 +103,6 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
                 z[columns] += net.biases[s, bias_at + m]
                 if k < depth:
                     neuron = neuron_at + s * sizes[k + 1] + m
-                    count = _cut_rows(node, neuron, z, first, cut_of, count)
                     count = _line_rows(node, neuron, chosen[neuron], z, first, count)
                     _activate(node, neuron, chosen[neuron], z, inputs)
             weight_at += sizes[k] * sizes[k + 1]
@@ -132,7 +117,8 @@ def fill(net: Weights, node: Node, first: Tableau, cut_of: Integers) -> int:
     for r in range(len(node.rows)):
         copy(first.body[count], constraints[r])
         first.body[count, columns] += node.inside[r]
-        count = _new_row(first, inputs, cut_of, count, no_cut)
+        first.basic[count] = inputs + LINES * (columns - inputs) + r
+        count += 1
     return count
 
 
@@ -162,25 +148,6 @@ def _set(to: Array, factor: float, row: Array) -> None:
 
 
 @compiled
-def _new_row(first: Tableau, inputs: int, cut_of: Integers, count: int, cut: int) -> int:
-    first.basic[count] = inputs + LINES * (len(first.column) - inputs) + count
-    cut_of[count] = cut
-    return count + 1
-
-
-@compiled
-def _cut_rows(node: Node, neuron: int, z: Array, first: Tableau, cut_of: Integers, count: int) -> int:
-    """Rows for the bounds of a split neuron's pre-activation z."""
-    for side in range(2):
-        if np.isfinite(node.cuts[neuron, side]):
-            sign = 1.0 - 2.0 * side
-            _set(first.body[count], sign, z)
-            first.body[count, len(z) - 1] -= sign * node.cuts[neuron, side]
-            count = _new_row(first, len(node.lower), cut_of, count, (1 - 2 * side) * (neuron + 1))
-    return count
-
-
-@compiled
 def _line_rows(node: Node, neuron: int, chosen: int, z: Array, first: Tableau, count: int) -> int:
     """The slacks of a loose neuron's other lines, by that of the chosen one (a column) and its pre-activation."""
     place, inputs = node.place[neuron], len(node.lower)
@@ -191,7 +158,7 @@ def _line_rows(node: Node, neuron: int, chosen: int, z: Array, first: Tableau, c
     slope, intercept = line(node.lines, neuron, chosen)
     for number in range(LINES):
         side = 4 * (number // 2)
-        single = number % 2 == 1 and node.lines[neuron, side] == node.lines[neuron, side + 1]
+        single = number % 2 == 1 and node.lines[side, neuron] == node.lines[side + 1, neuron]
         if number == chosen or single:
             continue
         other, shift = line(node.lines, neuron, number)
