@@ -10,6 +10,7 @@ import pytest
 from measured import a_network
 from reports import DOMAIN_TEXT, groups, make_run, planted_run, some_rewards
 
+import karenina.report
 from karenina import cli
 from karenina.report import read_run, report_html
 
@@ -55,12 +56,12 @@ def test_the_verdict_comes_first(run: Path) -> None:
     found = read_run(run)
     text = words(Page(report_html(found)))
     survivors, sentence = found.selection.survivors, str(found.selection.guarantee)
-    assert f"{len(survivors)} of 6 models agree" in text
+    assert f"{len(survivors)} of 6 models survive" in text
     assert f"Recommended: {found.selection.recommended}," in text
     assert sentence[1:] in text
     assert "every removal certified" in text
     assert "0.1.0" in text
-    assert text.index("models agree") < text.index("Who left, and why") < text.index("How far apart")
+    assert text.index("models survive") < text.index("Who left, and why") < text.index("How far apart")
     for step in found.selection.iterations:
         assert ", ".join(removal.name for removal in step.removed) in text
 
@@ -122,6 +123,45 @@ def test_camps_and_their_warning_are_on_the_page() -> None:
     assert "Camp 1 (the survivors): m0, m1, m2, m3, m4, m5" in text
     assert "agreement cannot say" in text
     assert "Camps" not in words(Page(report_html(planted_run(groups([6])))))
+
+
+# --- Colours ---------------------------------------------------------------------------------------------------------
+
+ASSETS = Path(karenina.report.__file__).parent / "page"
+
+
+def luminance(colour: str) -> float:
+    """As WCAG defines it: what is left of a colour for an eye that sees no hue."""
+    channels = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first: str, second: str) -> float:
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("ramp", "falls"), [("LIGHT", True), ("DARK", False)])
+def test_the_heat_map_reads_without_hue(ramp: str, falls: bool) -> None:
+    found = re.search(rf"const {ramp} = \[(.*?)\]", (ASSETS / "draw.js").read_text(encoding="utf-8"))
+    assert found is not None
+    lightness = [luminance(colour) for colour in re.findall("#[0-9a-f]{6}", found[1])]
+    assert len(lightness) > 5
+    assert lightness == sorted(lightness, reverse=falls)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(scheme: int) -> None:
+    roots = re.findall(r":root \{(.*?)\}", (ASSETS / "style.css").read_text(encoding="utf-8"), re.DOTALL)
+    colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", roots[scheme]))
+    for behind in ("paper", "card", "soft", "warn"):
+        for text in ("text", "stay", "leave"):
+            assert contrast(colours[text], colours[behind]) >= 4.5, f"{text} on {behind}"
+    for behind in ("paper", "card"):
+        assert contrast(colours["muted"], colours[behind]) >= 4.5
+    assert contrast(colours["paper"], colours["stay"]) >= 4.5  # the recommended model
+    assert abs(luminance(colours["first"]) - luminance(colours["second"])) > 0.01
 
 
 # --- The command -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from karenina.selection.wording import at_most
 
 __all__ = ["asked", "camps", "iterations", "models", "pair", "rewards_section", "table", "title", "verdict"]
 
+_MOST_NAMES = 24
+
 
 def _e(text: object) -> str:
     return escape(str(text), quote=True)
@@ -39,7 +41,7 @@ def verdict(run: FinishedRun) -> str:
     warnings = [selection.camps.warning, *run.notes[:5]]
     return f"""<header id="verdict">
 <p class="eyebrow">karenina · {_e(run.title)}</p>
-<h1>{counts} agree</h1>
+<h1>{counts} survive</h1>
 <p class="lead">Recommended: <strong>{_e(selection.recommended)}</strong>, the survivor that disagrees least with the
 others ({_e(selection.recommendation)}). {_badge(selection)}</p>
 <ul class="chips" aria-label="survivors">{chips}</ul>
@@ -151,16 +153,22 @@ def camps(run: FinishedRun) -> str:
         return ""
     items = "".join(
         f"<li><strong>Camp {k}</strong>{' (the survivors)' if k - 1 == found.survivors else ''}: "
-        f"{_e(', '.join(camp.members))}. "
+        f"{_e(_some(camp.members))}. "
         f"<span class='quiet'>They disagree by at most {_e(at_most(camp.upper, 4))}.</span></li>"
         for k, camp in enumerate(found.camps, 1)
     )
-    alone = f"<p>In no camp: {_e(', '.join(found.alone))}.</p>" if found.alone else ""
+    alone = f"<p>In no camp: {_e(_some(found.alone))}.</p>" if found.alone else ""
     views = "".join(_camp_view(run, view) for view in camp_views(run))
     return f"""<section id="camps"><h2>Camps</h2>
 <p>Groups of models that agree among themselves, and less with each other. Which group is right, agreement cannot say:
 look at the inputs below, or start a simulator there.</p><ul>{items}</ul>{alone}{views}
 <p class="quiet">Rule: {_e(RULE)}. Mean silhouette here: {found.silhouette:.2f}.</p></section>"""
+
+
+def _some(names: Sequence[str]) -> str:
+    """As many as a reader takes in; the table of models has all."""
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _camp_view(run: FinishedRun, view: CampView) -> str:
@@ -195,14 +203,16 @@ def models(run: FinishedRun, rewards: Rewards | None) -> str:
     last = {name: score for step in selection.iterations for name, score in step.scores.items()} | dict(
         selection.scores
     )
-    head = ["model", "fate", "last score", *(["reward", "good"] if rewards else []), "SHA-256", "file"]
+    camp = {name: str(k) for k, own in enumerate(selection.camps.camps, 1) for name in own.members}
+    columns = [*(["camp"] if camp else []), *(["reward", "good"] if rewards else [])]
+    head = ["model", "fate", "last score", *columns, "SHA-256", "file"]
     rows = []
     for name in selection.names:
         fate = f"removed in iteration {gone[name]}" if name in gone else "survives"
         fate += ", recommended" if name == selection.recommended else ""
-        earned = _earned(rewards, name) if rewards else []
+        more = [*([camp.get(name, "")] if camp else []), *(_earned(rewards, name) if rewards else [])]
         digest, file = (run.digests or {}).get(name, "")[:12], (run.files or {}).get(name, "")
-        rows.append([name, fate, f"{last[name][0]:.4g} to {at_most(last[name][1], 4)}", *earned, digest, file])
+        rows.append([name, fate, f"{last[name][0]:.4g} to {at_most(last[name][1], 4)}", *more, digest, file])
     return f"""<section id="models"><h2>All models</h2>{_table(head, rows)}</section>"""
 
 

@@ -23,7 +23,7 @@ function showHeatMap(data, table, open) {
     const wide = labelWidth();
     const labelled = (room - wide) / number >= 11;
     const margin = labelled ? wide : 2;
-    const cell = Math.max(2, Math.min(48, Math.floor(((room - margin) / number) * 2) / 2));
+    const cell = Math.max(2, Math.min(48, Math.floor((room - margin) / number))); // whole pixels, or seams show
     const size = margin + cell * number + 2;
     const context = sharpCanvas(base, size, size);
     layout = { margin, cell, places, size };

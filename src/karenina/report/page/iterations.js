@@ -36,7 +36,7 @@ function showIterations(data) {
 function scoreChart(data, step, gone, highest) {
   const rows = step.models.map((model, k) => ({ model, low: step.scores[k][0], high: step.scores[k][1] }));
   rows.sort((a, b) => gone.has(b.model) - gone.has(a.model) || b.low - a.low || a.model - b.model);
-  const width = Math.max(300, byId("scores").clientWidth || 640);
+  const width = Math.max(280, (byId("scores").clientWidth || 640) - 34); // without the panel's padding
   const line = rows.length > 40 ? 15 : 22;
   const left = Math.min(width * 0.32, 18 + 7.2 * Math.min(22, Math.max(...rows.map((r) => data.names[r.model].length))));
   const right = 64;
