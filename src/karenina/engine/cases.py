@@ -36,7 +36,7 @@ class Cases:
     least: float  # no input of any case has an objective below this
 
     @classmethod
-    def of(cls, query: Query, joint: Joint, device: torch.device) -> tuple[Cases, Rounding]:
+    def of(cls, query: Query, joint: Joint, device: torch.device, *, near: bool = False) -> tuple[Cases, Rounding]:
         def tensor(values: list[np.ndarray]) -> Tensor:
             return torch.as_tensor(np.stack(values), dtype=torch.float64, device=device)
 
@@ -54,7 +54,7 @@ class Cases:
             tensor([np.array(case.offset) for case in query.cases]),
         )
         g, h = torch.as_tensor(rows, device=device), torch.as_tensor(row_offset, device=device)
-        rounding = Rounding.of(joint, lower.amin(0), upper.amax(0))
+        rounding = Rounding.of(joint, lower.amin(0), upper.amax(0), near=near)
         # 2x: a row's own products and sums with the outputs, and those over the constraints, round once more
         gamma = 4 * (query.output_size + count + 4) * UNIT
         each = 2 * rounding.outputs + gamma * rounding.magnitude

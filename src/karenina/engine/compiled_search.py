@@ -14,7 +14,9 @@ import numpy as np
 import torch
 
 from karenina.domain import Box
+from karenina.engine.cases import Cases
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
+from karenina.engine.joint import Joint
 from karenina.engine.packed import Array, Best, Heap, Plan
 from karenina.engine.packing import new_heap, pack_question, pack_weights
 from karenina.engine.settings import Settings
@@ -27,7 +29,8 @@ __all__ = ["CompiledSearch", "warm_up"]
 FIRST_SLOTS = 256
 FIRST_BOXES = 256  # before the first look at the clock; then twice as many each time, up to
 MOST_BOXES = 2048
-BREATH = 0.05  # seconds between two looks at the clock, about
+ALIKE = 0.5  # the relative difference of weights from which on networks are not taken for near copies
+MUCH_TIGHTER = 0.8  # by which factor differences must lower the first bound to be worth their time
 
 
 class CompiledSearch:
@@ -91,15 +94,13 @@ class CompiledSearch:
 
     def run(self, deadline: float) -> None:
         """Search until the goal is reached or the time is over; the first bounds are always computed."""
-        from karenina.engine.explore import explore, plant
+        from karenina.engine.explore import explore
 
         self._climb(deadline)
         if self.decided:
             return
-        net, ask, plan, best = self._net, self._ask, self._plan, self._best
-        self._heap = heap = new_heap(net, ask, max(FIRST_SLOTS, 2 * len(ask.offset)))
-        self.boxes = plant(net, ask, plan, heap, best)
-        self._take()
+        self._plant()
+        net, ask, plan, best, heap = self._net, self._ask, self._plan, self._best, self._heap
         most, turn = FIRST_BOXES, 1
         while not self.done and not self.decided:
             if self.beyond_precision:
@@ -107,16 +108,38 @@ class CompiledSearch:
                 break
             if time.perf_counter() >= deadline:
                 break
-            heap = self._heap = _with_room(net, ask, heap)
-            before, least = time.perf_counter(), min(most, len(heap.order) - int(heap.count[0]) - 2)
-            bounded = explore(net, ask, plan, heap, best, least)
-            self.boxes += bounded
+            heap = self._heap = _with_room(heap)
+            self.boxes += explore(net, ask, plan, heap, best, min(most, len(heap.order) - int(heap.count[0]) - 2))
             self._take()
             if turn & (turn - 1) == 0:  # in turns 1, 2, 4, 8, ...
                 self.incumbent.polish(deadline)
                 best.value[0] = max(best.value[0], self.incumbent.value)
             turn += 1
-            most = max(16, min(2 * most, MOST_BOXES))
+            most = min(2 * most, MOST_BOXES)
+
+    def _plant(self) -> None:
+        """Bound the boxes of all cases; where the networks look alike, also by differences, and keep what is tighter."""
+        self._plant_once()
+        plain, found = (self._net, self._ask, self._heap), self.upper
+        joint = self.shared.joint
+        if joint.stack != 2 or not len(self.shared.cases.offset) or not _alike(joint):
+            return
+        query, device = self.incumbent.query, torch.device("cpu")
+        cases, rounding = Cases.of(query, joint, device, near=True)
+        if not rounding.finite or not math.isfinite(cases.least):
+            return
+        self._net, self._ask = pack_weights(joint, rounding), pack_question(cases, True)
+        self._plant_once()
+        if self.upper > MUCH_TIGHTER * found:
+            self._net, self._ask, self._heap = plain
+
+    def _plant_once(self) -> None:
+        from karenina.engine.explore import plant
+
+        self._best.closed[0] = -math.inf
+        self._heap = new_heap(self._net, self._ask, max(FIRST_SLOTS, 2 * len(self._ask.offset)))
+        self.boxes += plant(self._net, self._ask, self._plan, self._heap, self._best)
+        self._take()
 
     def _climb(self, deadline: float) -> None:
         """Witnesses to begin with."""
@@ -141,7 +164,13 @@ class CompiledSearch:
             incumbent.witness = torch.from_numpy(best.x.copy())
 
 
-def _with_room(net: object, ask: object, heap: Heap) -> Heap:
+def _alike(joint: Joint) -> bool:
+    """Whether the networks' weights differ by less than they measure."""
+    apart = sum(float((w[0] - w[1]).square().sum()) for w in joint.weights)
+    return apart < ALIKE**2 * sum(float(w.square().sum()) for w in joint.weights)
+
+
+def _with_room(heap: Heap) -> Heap:
     """The heap, twice as large if it is half full."""
     slots, count = len(heap.order), int(heap.count[0])
     if 2 * count + 4 <= slots:

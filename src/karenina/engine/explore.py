@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from karenina.engine.box import Room, hidden_bounds, new_room, outputs_at
+from karenina.engine.box import APART, Room, hidden_bounds, new_room, outputs_at
 from karenina.engine.dive import dive
 from karenina.engine.lines import compiled, has_one_kink
 from karenina.engine.packed import Array, Best, Heap, Node, Plan, Question, Weights
@@ -49,7 +49,7 @@ def plant(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best) -> in
     room, steps, count = new_room(net), new_steps(net, ask), 0
     for case in range(len(ask.offset)):
         slot = heap.order[count]
-        heap.case[slot], heap.bound[slot] = case, np.inf
+        heap.case[slot], heap.bound[slot], heap.near[slot] = case, np.inf, ask.near
         for i in range(net.sizes[0]):
             heap.lower[slot, i], heap.upper[slot, i] = ask.lower[case, i], ask.upper[case, i]
         for neuron in range(len(net.errors)):
@@ -128,7 +128,7 @@ def _push(heap: Heap, count: int) -> int:
 @compiled
 def _halve(heap: Heap, slot: int, other: int) -> None:
     """One half stays in the slot, the other half goes to another."""
-    heap.bound[other], heap.case[other] = heap.bound[slot], heap.case[slot]
+    heap.bound[other], heap.case[other], heap.near[other] = heap.bound[slot], heap.case[slot], heap.near[slot]
     for i in range(heap.lower.shape[1]):
         heap.lower[other, i], heap.upper[other, i] = heap.lower[slot, i], heap.upper[slot, i]
     for neuron in range(heap.low.shape[1]):
@@ -146,18 +146,18 @@ def _bound(
     net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best, room: Room, steps: Steps, slot: int
 ) -> bool:
     """Bound the box in a slot; whether it stays open, smaller and with the next axis chosen."""
-    case, before = heap.case[slot], heap.bound[slot]
+    case, before, near = heap.case[slot], heap.bound[slot], heap.near[slot] == 1
     best.effort[0] += 1
     _enter(heap, room, steps, slot)
-    hidden_bounds(net, room, ask.near)
+    hidden_bounds(net, room, near)
     for neuron in range(len(steps.slopes)):
         if np.isnan(steps.slopes[neuron]):
             steps.slopes[neuron] = room.start[neuron]
     target = target_of(plan, best)
-    bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers)
+    bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, near)
     tight = bound
     if min(bound, before) > target:
-        tight = tighten(net, ask, case, room, steps, bound, _aim(plan, best, target), target, plan.steps)
+        tight = tighten(net, ask, case, room, steps, bound, _aim(plan, best, target), target, plan.steps, near)
         offer(net, ask, case, best, steps.best_corner, room.matrix[0], steps.y)
     found = min(tight, before)
     target = target_of(plan, best)
@@ -173,9 +173,18 @@ def _bound(
     if axis < 0:
         best.closed[0] = max(best.closed[0], found)  # it cannot shrink any more: that is what float64 has to give
         return False
-    heap.bound[slot], heap.axis[slot] = found, axis
+    heap.bound[slot], heap.axis[slot], heap.near[slot] = found, axis, near and _differences_help(room)
     _leave(heap, room, steps, slot)
     return True
+
+
+@compiled
+def _differences_help(room: Room) -> bool:
+    """Whether a pair of neurons was taken by its difference."""
+    for way in room.way:
+        if way != APART:
+            return True
+    return False
 
 
 @compiled

@@ -27,7 +27,7 @@ class Incumbent:
     """The best certified value over all cases, its witness and its case."""
 
     def __init__(self, query: Query, joint: Joint, cases: Cases) -> None:
-        self._query, self._joint, self._cases = query, joint, cases
+        self.query, self._joint, self._cases = query, joint, cases
         self.value = query.floor
         self.witness: Tensor | None = None
         self.case: int | None = None
@@ -55,7 +55,7 @@ class Incumbent:
         if value <= self.value + 1e-9 * abs(self.value) or value == -math.inf:
             return
         self._exact_checks += 1
-        inside = reaches_exactly(self._query, self._query.cases[int(case[best])], x[best].cpu().numpy(), value)
+        inside = reaches_exactly(self.query, self.query.cases[int(case[best])], x[best].cpu().numpy(), value)
         if inside:
             self._take(x[best][None], case[best][None], values[best][None])
 
@@ -63,7 +63,7 @@ class Incumbent:
         """Climb from a new witness to an exact local maximum, where the query is piecewise linear."""
         if self.case is None or self.witness is None or self.value == self._polished:
             return
-        linear = all(network.piecewise_linear for network in self._query.networks)
+        linear = all(network.piecewise_linear for network in self.query.networks)
         if linear and self._joint.inputs <= MOST_INPUTS:
             x = Polisher(self._joint, self._cases, self.case)(self.witness.cpu().numpy(), deadline)
             self.offer(
@@ -92,7 +92,7 @@ class Incumbent:
             return True
         if self.value + 2 * float(self._cases.error[self.case]) < threshold or (self._exactly == (self.value, False)):
             return False
-        exactly = reaches_exactly(self._query, self._query.cases[self.case], self.witness.cpu().numpy(), threshold)
+        exactly = reaches_exactly(self.query, self.query.cases[self.case], self.witness.cpu().numpy(), threshold)
         self._exactly = (self.value, exactly)
         if exactly:
             self.value = threshold

@@ -129,6 +129,7 @@ class Heap(NamedTuple):
     bound: Array  # (slots,)
     case: Integers  # (slots,)
     axis: Integers  # (slots,) the input to halve next
+    near: Integers  # (slots,) 1 where differences of paired neurons have helped, or may
     lower: Array  # (slots, inputs)
     upper: Array
     low: Array  # (slots, neurons)

@@ -69,6 +69,6 @@ def pack_question(cases: Cases, near: bool) -> Question:
 def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
     """An empty heap with so many slots."""
     inputs, neurons, constraints = len(ask.lower[0]), len(net.errors), ask.rows.shape[1]
-    integers = (np.zeros(1, np.int64), np.arange(slots), np.empty(slots), *np.zeros((2, slots), np.int64))
+    integers = (np.zeros(1, np.int64), np.arange(slots), np.empty(slots), *np.zeros((3, slots), np.int64))
     floats = (np.empty((slots, size)) for size in (inputs, inputs, neurons, neurons, neurons, constraints))
     return Heap(*integers, *floats)

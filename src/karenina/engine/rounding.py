@@ -34,15 +34,34 @@ class Rounding:
     magnitude: Tensor  # |output| over the root box, (outputs,)
 
     @classmethod
-    def of(cls, joint: Joint, lower: Tensor, upper: Tensor) -> Rounding:
-        """Constants for every box inside [lower, upper] (inputs,)."""
+    def of(cls, joint: Joint, lower: Tensor, upper: Tensor, *, near: bool = False) -> Rounding:
+        """Constants for every box inside [lower, upper] (inputs,); near: for bounds by differences of paired neurons."""
+        return cls._near(joint, lower, upper) if near else cls._of(joint, lower, upper, joint.stack)
+
+    @classmethod
+    def _near(cls, joint: Joint, lower: Tensor, upper: Tensor) -> Rounding:
+        """A difference moves coefficients from one network to the other: at most |c| + 3 |d| in all, times a slope.
+
+        So a network at least as large as both, weight by weight, has coefficients at least as large, but for a factor
+        3 a layer; 4 leaves room for the few operations more.
+        """
+        weights, biases = (
+            tuple(t.abs().amax(0, keepdim=True) for t in tensors) for tensors in (joint.weights, joint.biases)
+        )
+        single = cls._of(Joint(weights, biases, joint.kinds), lower, upper, joint.stack)
+        hidden = tuple((4.0**k * error).expand(joint.stack, -1, -1) for k, error in enumerate(single.hidden))
+        outputs = 4.0**joint.depth * single.outputs
+        return cls(hidden, outputs.repeat(joint.stack), single.magnitude.repeat(joint.stack))
+
+    @classmethod
+    def _of(cls, joint: Joint, lower: Tensor, upper: Tensor, stack: int) -> Rounding:
         size = torch.maximum(lower.abs(), upper.abs()).expand(joint.stack, 1, -1)  # |what the layer reads|
         carried = torch.zeros_like(size)  # error already there, and of the lines, for coefficient 1
         underflow = torch.zeros_like(size[..., :1])  # a coefficient may be off by the least number there is
         errors = []
         for k, (weight, bias) in enumerate(zip(joint.weights, joint.biases, strict=True)):
             absolute = weight.abs().mT
-            terms = SAFETY * (joint.stack * weight.shape[2] + 2 * joint.depth + LINE)
+            terms = SAFETY * (stack * weight.shape[2] + 2 * joint.depth + LINE)
             gamma = terms * UNIT
             underflow = underflow + terms * LEAST * (1 + size.sum(-1, keepdim=True) + bias.abs().sum(-1, keepdim=True))
             error = carried @ absolute + gamma * (size @ absolute + bias.abs()) + underflow

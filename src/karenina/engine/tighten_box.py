@@ -58,7 +58,9 @@ def new_steps(net: Weights, ask: Question) -> Steps:
 
 
 @compiled
-def evaluate(net: Weights, ask: Question, case: int, room: Room, slopes: Array, multipliers: Array) -> float:
+def evaluate(
+    net: Weights, ask: Question, case: int, room: Room, slopes: Array, multipliers: Array, near: bool
+) -> float:
     """The bound that these slopes and multipliers give, rounding included; infinite where it overflows."""
     outputs, constant = net.sizes[-1], ask.offset[case] + ask.error[case]
     for s in range(len(net.weights)):
@@ -70,13 +72,22 @@ def evaluate(net: Weights, ask: Question, case: int, room: Room, slopes: Array, 
     part = 0.0
     for r in range(len(multipliers)):
         part += multipliers[r] * (ask.row_offset[case, r] + 2 * ask.row_error[case, r])
-    bound = descend(net, room, len(net.sizes) - 2, slopes, ask.near) + (constant + part)
+    bound = descend(net, room, len(net.sizes) - 2, slopes, near) + (constant + part)
     return bound if np.isfinite(bound) else np.inf
 
 
 @compiled
 def tighten(
-    net: Weights, ask: Question, case: int, room: Room, steps: Steps, bound: float, aim: float, enough: float, most: int
+    net: Weights,
+    ask: Question,
+    case: int,
+    room: Room,
+    steps: Steps,
+    bound: float,
+    aim: float,
+    enough: float,
+    most: int,
+    near: bool,
 ) -> float:
     """The best bound after so many rounds of steps; `bound` is what steps.slopes and steps.multipliers have given."""
     best = bound
@@ -87,12 +98,12 @@ def tighten(
     for step in range(most * blocks):
         if best <= enough:
             break
-        _forward(net, room, steps, ask.near)
+        _forward(net, room, steps, near)
         if step % blocks == 0 and blocks == 2:
             _move_multipliers(ask, case, steps, reach * (bound - aim))
         else:
-            _move_slopes(net, room, steps, reach * (bound - aim), ask.near)
-        bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers)
+            _move_slopes(net, room, steps, reach * (bound - aim), near)
+        bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, near)
         if bound < best:
             best = bound
             _keep(room, steps)
