@@ -223,9 +223,12 @@ def test_printing_shows_all_and_uses_light_colours(run: FinishedRun, opened: Ope
     found = opened(run, None, DESKTOP, "dark")
     found.page.emulate_media(media="print")
     assert not found.page.is_visible("nav")
-    assert found.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     found.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert found.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert "24,33,44" not in found.pixels("#heat")
+    assert found.page.is_visible("#iterations details table")
+    found.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert not found.page.is_visible("#iterations details table")
     assert len(found.page.pdf()) > 10_000
     assert found.complaints == []
 

@@ -85,9 +85,12 @@ function start() {
     open(...choosers.map((c) => Number(c.value)), false);
   };
   darkness.addEventListener("change", redraw);
+  const closed = [...document.querySelectorAll("details:not([open])")];
   for (const [name, now] of [["beforeprint", true], ["afterprint", false]]) {
     addEventListener(name, () => {
       printing = now;
+      document.documentElement.classList.toggle("printing", now);
+      for (const part of closed) part.open = now;
       redraw();
     });
   }
