@@ -36,7 +36,7 @@ class Benchmark:
     def actions(self, outputs: Array, simulator: Simulator) -> Array:
         """What a policy does, from what its network says: (episodes, action_size)."""
         if simulator.choices:
-            return np.argmax(outputs, axis=1, keepdims=True).astype(np.float64)
+            return np.asarray(outputs.argmax(axis=1, keepdims=True), np.float64)
         if not self.squashed:
             return outputs
         low, high = simulator.action_low, simulator.action_high
