@@ -41,6 +41,26 @@ def test_help_has_an_example(command: str, monkeypatch: pytest.MonkeyPatch, caps
     assert re.search(rf"For\s+example:\n\n +karenina {command} ", text)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["selct"], "No such command 'selct'. Did you mean 'select'? (see karenina --help)"),
+        (["select"], "Missing argument 'PATH'. (see karenina select --help)"),
+        (["domain", "from-data"], "Missing argument 'FILE'. (see karenina domain from-data --help)"),
+        (
+            ["plot", "run", "--kind", "pie"],
+            "Invalid value for '--kind': 'pie' is not one of 'ratio', 'rewards', 'scores', 'heatmap'. "
+            "(see karenina plot --help)",
+        ),
+    ],
+)
+def test_a_slip_names_the_help_that_would_have_helped(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    assert " ".join(capsys.readouterr().err.split()) == f"error: {message}"
+
+
 def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["--version"]) == 0
     assert capsys.readouterr().out == f"karenina {karenina.__version__}\n"

@@ -74,7 +74,8 @@ def _report(error: Exception) -> int:
         return 1 if isinstance(error, WorkStopped) else 2
     usage = getattr(error, "format_message", None)  # the argument parser's, whose class every typer keeps elsewhere
     if usage is not None:
-        message("error", "bold red", f"{usage()} (see karenina --help)")
+        command = getattr(getattr(error, "ctx", None), "command_path", "karenina")
+        message("error", "bold red", f"{usage().replace('Value error, ', '')} (see {command} --help)")
         return 2
     trace = "for the traceback, run karenina --debug with the same arguments"
     message("internal error", "bold red", f"{type(error).__name__}: {error} ({trace})")
