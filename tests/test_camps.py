@@ -169,6 +169,8 @@ def test_a_selection_tells_of_its_camps() -> None:
     assert told["warning"] == found.camps.warning
     text = str(found)
     assert "\ncamps:       1. m0, m1, m2, m3, m4, m5 (disagree by" in text
+    far = found.camps.divides[0]
+    assert f"\nfarthest:    camps 1 and 2, {far.pair[0]} and {far.pair[1]}: at least {far.lower:.4g} (karenina" in text
     assert ("\nwarning: " in text) == bool(found.camps.warning)
     assert max(map(len, text.splitlines())) <= 80
 

@@ -152,6 +152,9 @@ def _camps(selection: Selection) -> Iterator[tuple[str, str]]:
     if found.camps:
         alone = f"; alone: {', '.join(found.alone)}" if found.alone else ""
         yield "camps", "; ".join(f"{k}. {camp}" for k, camp in enumerate(found.camps, 1)) + alone
+        far = found.divides[0]
+        told = f"camps {far.camps[0] + 1} and {far.camps[1] + 1}, {far.pair[0]} and {far.pair[1]}"
+        yield "farthest", f"{told}: at least {far.lower:.4g} (karenina explain shows where)"
     if found.warning:
         yield "warning", found.warning
 
