@@ -23,7 +23,7 @@ from karenina.query import Status
 from karenina.report import read_rewards, read_run, rewards_for
 from karenina.report.camp_views import camp_views
 from karenina.report.content import page_data
-from karenina.report.details import details, pairs_by_interest, surroundings
+from karenina.report.details import details, pack_lines, pack_plane, pairs_by_interest, surroundings
 from karenina.report.figures import heatmap_data, ratio_data, remaining, rewards_data, scores_data
 from karenina.report.finished import selection_from_dictionary
 from karenina.report.ordering import orders
@@ -254,6 +254,16 @@ def test_inputs_that_cannot_move_have_no_line_and_many_are_cut_to_those_that_mat
     assert plane.inputs == (3, 50)
     lines, plane = surroundings((first, second), Box(box.lower, box.lower), box.lower, L1())
     assert (lines.inputs, plane) == ((), None)
+
+
+def test_networks_that_overflow_can_still_be_shown() -> None:
+    first, second = (
+        Network((Layer.of([[sign * 1e200, 0.0]], [0.0]), Layer.of([[1e200]], [0.0])), "x") for sign in (1, -1)
+    )
+    lines, plane = surroundings((first, second), SQUARE, np.array([0.3, 0.7]), L1())
+    assert plane is not None
+    json.dumps(pack_lines(lines) | pack_plane(plane), allow_nan=False)
+    assert unpacked(pack_plane(plane)["plane"], "u1").max() == 254
 
 
 def test_the_box_of_a_witness() -> None:

@@ -7,12 +7,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from measured import a_network
+from command_line import strict_json
+from planted_tables import DOMAIN, Planted, dummies
 from reports import DOMAIN_TEXT, groups, make_run, planted_run, some_rewards
 
 import karenina.report
 from karenina import cli
-from karenina.report import read_run, report_html
+from karenina.report import FinishedRun, read_run, report_html
+from karenina.selection import select
 
 EVIL = "<img src=x onerror=alert(1)>"
 EVIL_INPUT = "</script><script>alert('input')</script>"
@@ -104,17 +106,27 @@ def test_files_and_domains_cannot_break_out(tmp_path: Path) -> None:
     assert text.count("</script>") == 2
 
 
-def test_what_is_not_certified_is_not_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for seed in range(6):
-        (tmp_path / "models").mkdir(exist_ok=True)
-        a_network(seed).to_onnx(tmp_path / "models" / f"seed_{seed}.onnx")
-    (tmp_path / "domain.toml").write_text(DOMAIN_TEXT)
-    options = ["--timeout-per-pair", "1e-9", "--no-cache", "--out", str(tmp_path / "run"), "--report"]
-    assert cli.run(["select", str(tmp_path / "models"), "--domain", str(tmp_path / "domain.toml"), *options]) == 3
-    assert capsys.readouterr().out.endswith(f"report:      {tmp_path / 'run' / 'report.html'}\n")
-    text = words(Page((tmp_path / "run" / "report.html").read_text(encoding="utf-8")))
-    assert "iterations not certified" in text
+def test_what_is_not_certified_is_not_called_so() -> None:
+    values = groups([4]).tolist()
+    slow = {(i, j): (values[i][j] / 2, 9.0) for i in range(4) for j in range(i + 1, 4)}
+    measure = Planted(values, slow=slow)
+    found = select(dummies(4), DOMAIN, measure=measure)
+    text = words(Page(report_html(FinishedRun(found, DOMAIN, {}))))
+    assert f"{len(found.iterations)} of {len(found.iterations)} iterations not certified" in text
     assert "every removal certified" not in text
+    assert "1 pairs of survivors are not known to the tolerance" in text
+
+
+def test_select_writes_the_page_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make_run(tmp_path)
+    capsys.readouterr()
+    options = ["--domain", str(tmp_path / "domain.toml"), "--device", "cpu", "--no-cache", "--out", str(run)]
+    assert cli.run(["select", str(tmp_path / "models"), *options, "--report"]) == 0
+    assert capsys.readouterr().out.endswith(f"report:      {run / 'report.html'}\n")
+    page = (run / "report.html").read_bytes()
+    assert cli.run(["resume", str(run), "--no-cache", "--report", "--json"]) == 0
+    assert strict_json(capsys.readouterr().out)["survivors"]
+    assert len((run / "report.html").read_bytes()) == pytest.approx(len(page), abs=100)  # the time differs
 
 
 def test_camps_and_their_warning_are_on_the_page() -> None:

@@ -136,10 +136,11 @@ def pack(values: npt.ArrayLike, kind: str) -> str:
 
 def pack_lines(lines: Lines) -> dict[str, object]:
     """Every output in steps between its least and its largest value, so that lines of one output compare."""
-    low = lines.values.min(axis=(1, 2, 3)) if lines.inputs else np.zeros(len(lines.outputs))
-    high = lines.values.max(axis=(1, 2, 3)) if lines.inputs else np.zeros(len(lines.outputs))
+    values = lines.values
+    low = values.min(axis=(1, 2, 3)) if lines.inputs else np.zeros(len(lines.outputs))
+    high = values.max(axis=(1, 2, 3)) if lines.inputs else np.zeros(len(lines.outputs))
     width = np.where(high > low, high - low, 1.0)
-    steps = np.rint((lines.values - low[:, None, None, None]) / width[:, None, None, None] * 65535)
+    steps = np.rint((values - low[:, None, None, None]) / width[:, None, None, None] * 65535)
     return {
         "inputs": list(lines.inputs),
         "outputs": list(lines.outputs),
@@ -151,7 +152,7 @@ def pack_lines(lines: Lines) -> dict[str, object]:
 
 def pack_plane(plane: Plane) -> dict[str, object]:
     """Distances in steps from 0 to the largest."""
-    counted = np.isfinite(plane.values)
-    largest = float(plane.values[counted].max()) if counted.any() else 0.0
-    steps = np.where(counted, np.nan_to_num(plane.values) / (largest or 1.0) * 254, 255)
+    counted, values = ~np.isnan(plane.values), np.nan_to_num(plane.values)
+    largest = float(values[counted].max()) if counted.any() else 0.0
+    steps = np.where(counted, values / (largest or 1.0) * 254, 255)
     return {"spanned": list(plane.inputs), "largest": largest, "plane": pack(np.rint(steps), "u1")}

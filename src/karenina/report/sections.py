@@ -19,6 +19,7 @@ from karenina.selection.wording import at_most
 __all__ = ["asked", "camps", "iterations", "models", "pair", "rewards_section", "table", "title", "verdict"]
 
 _MOST_NAMES = 24
+_MOST_SIDES = 400
 
 
 def _e(text: object) -> str:
@@ -56,7 +57,8 @@ def _badge(selection: Selection) -> str:
     if selection.certified:
         return '<span class="badge">✓ every removal certified</span>'
     open_steps = sum(not step.certified for step in selection.iterations)
-    return f'<span class="badge open">△ {open_steps} of {len(selection.iterations)} iterations not certified</span>'
+    what = f"{open_steps} of {len(selection.iterations)} iterations" if open_steps else "the end"
+    return f'<span class="badge open">△ {what} not certified</span>'
 
 
 def _undecided(selection: Selection) -> str:
@@ -236,8 +238,9 @@ def asked(run: FinishedRun) -> str:
         for k, box in enumerate(run.domain.boxes, 1)
         for label, low, high in zip(run.domain.labels, box.lower, box.upper, strict=True)
     ]
+    many = f" (the first {_MOST_SIDES} of {len(boxes)} intervals)" if len(boxes) > _MOST_SIDES else ""
     return f"""<section id="asked"><h2>What was asked</h2>{_table(["setting", "value"], rows)}
-<details><summary>The domain</summary>{_table(["", "input", "from", "to"], boxes[:400])}</details>
+<details><summary>The domain{many}</summary>{_table(["", "input", "from", "to"], boxes[:_MOST_SIDES])}</details>
 <details><summary>How to read this page</summary>
 <p>The disagreement of two models is the largest distance of their outputs on any input of the domain. It is known as an
 interval: at the witness, an input found by the search, they are as far apart as its lower end; and no input, as was

@@ -17,6 +17,7 @@ from karenina.network import Network
 __all__ = ["Lines", "Plane", "box_of", "grid_of", "lines_through", "plane_through", "pointwise"]
 
 Array = npt.NDArray[np.float64]
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ def lines_through(
     places = np.tile(witness, (len(inputs), points, 1))  # (inputs, points, all inputs)
     for k, i in enumerate(inputs):
         places[k, :, i] = grids[k]
-    both = [network(places)[..., list(outputs)] for network in networks]  # each (inputs, points, outputs)
+    both = [_answers(network, places)[..., list(outputs)] for network in networks]  # each (inputs, points, outputs)
     return Lines(tuple(inputs), tuple(outputs), grids, np.transpose(np.stack(both), (3, 1, 0, 2)))
 
 
@@ -79,7 +80,7 @@ def plane_through(
     places = np.tile(witness, (points, points, 1))
     places[:, :, inputs[0]] = sides[0][None, :]
     places[:, :, inputs[1]] = sides[1][:, None]
-    return Plane(inputs, pointwise(distance, networks[0](places), networks[1](places)))
+    return Plane(inputs, pointwise(distance, *(_answers(network, places) for network in networks)))
 
 
 def pointwise(distance: Distance, first: Array, second: Array) -> Array:
@@ -97,6 +98,11 @@ def pointwise(distance: Distance, first: Array, second: Array) -> Array:
         counts = np.any([_holds(c, first) & _holds(c, second) for c in conditions], axis=0)
         return np.where(counts, total, np.nan)
     return total
+
+
+def _answers(network: Network, places: Array) -> Array:
+    """Outputs that can be drawn: a network may overflow, a picture cannot."""
+    return np.clip(np.nan_to_num(network(places)), -_LARGEST, _LARGEST)
 
 
 def _at(values: Array, place: npt.NDArray[np.intp]) -> Array:
