@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import PIECEWISE_LINEAR, random_network, random_query
 
 from karenina.domain import Box
-from karenina.engine import compiled
 from karenina.engine.bounds import Hidden, hidden_bounds, maximum
 from karenina.engine.branching import clip_box, split
 from karenina.engine.cases import Cases
@@ -29,7 +27,6 @@ Tensor = torch.Tensor
 
 CPU = torch.device("cpu")
 seeds = st.integers(0, 2**32 - 1)
-THREADS = (0, 1, 2) if compiled.available() else (0,)
 
 
 def stacked_pair(rng: np.random.Generator) -> tuple[Network, Network]:
@@ -78,8 +75,8 @@ def unknown(shared: Bounder, boxes: int) -> list[tuple[Tensor, Tensor]]:
     return [(-t, t) for t in infinite]
 
 
-def bounded(shared: Bounder, lower: Tensor, upper: Tensor, threads: int = 0) -> Hidden:
-    return hidden_bounds(shared.joint, shared.rounding, lower, upper, unknown(shared, len(lower)), threads=threads)
+def bounded(shared: Bounder, lower: Tensor, upper: Tensor) -> Hidden:
+    return hidden_bounds(shared.joint, shared.rounding, lower, upper, unknown(shared, len(lower)))
 
 
 def random_nodes(rng: np.random.Generator, shared: Bounder, lower: Tensor, upper: Tensor, hidden: Hidden) -> Nodes:
@@ -120,28 +117,9 @@ def test_no_pre_activation_leaves_its_bounds(seed: int, same_architecture: bool)
     lower, upper = sub_boxes(rng, query.cases[0].box, 6)
     x = samples(rng, lower, upper)
     _, _, z = values_at(shared, x)
-    for threads in THREADS:
-        hidden = bounded(shared, lower, upper, threads)
-        assert (flat(hidden.lower)[:, None] <= z).all()
-        assert (z <= flat(hidden.upper)[:, None]).all()
-
-
-@pytest.mark.skipif(not compiled.available(), reason="needs numba")
-@given(seeds, st.booleans(), st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
-def test_the_compiled_loop_gives_the_bounds_that_torch_does(seed: int, same_architecture: bool, threads: int) -> None:
-    rng = np.random.default_rng(seed)
-    networks = stacked_pair(rng) if same_architecture else random_query(rng).networks
-    query = query_of(rng, networks)
-    shared = shared_of(query)
-    lower, upper = sub_boxes(rng, query.cases[0].box, 5)
-    here, there = bounded(shared, lower, upper, 0), bounded(shared, lower, upper, threads)
-    for k, error in enumerate(shared.rounding.hidden):
-        assert ((here.lower[k] - there.lower[k]).abs() <= 2 * error).all()
-        assert ((here.upper[k] - there.upper[k]).abs() <= 2 * error).all()
-        for ours, theirs in ((here.rows[k], there.rows[k]), (here.constants[k], there.constants[k])):
-            scale = 1 + ours.abs().amax()
-            assert ((ours - theirs).abs() <= 1e-9 * scale).all()
+    hidden = bounded(shared, lower, upper)
+    assert (flat(hidden.lower)[:, None] <= z).all()
+    assert (z <= flat(hidden.upper)[:, None]).all()
 
 
 @given(seeds)
@@ -154,13 +132,12 @@ def test_what_is_known_of_a_parent_stays_true_and_only_helps(seed: int) -> None:
     parent = bounded(shared, lower[:1], upper[:1])
     known = [(a.expand(-1, 6, -1), b.expand(-1, 6, -1)) for a, b in zip(parent.lower, parent.upper, strict=True)]
     _, _, z = values_at(shared, samples(rng, lower, upper))
-    for threads in THREADS:
-        child = hidden_bounds(shared.joint, shared.rounding, lower, upper, known, threads=threads)
-        for k, (low, high) in enumerate(known):
-            assert (child.lower[k] >= low).all()
-            assert (child.upper[k] <= high).all()
-        assert (flat(child.lower)[:, None] <= z).all()
-        assert (z <= flat(child.upper)[:, None]).all()
+    child = hidden_bounds(shared.joint, shared.rounding, lower, upper, known)
+    for k, (low, high) in enumerate(known):
+        assert (child.lower[k] >= low).all()
+        assert (child.upper[k] <= high).all()
+    assert (flat(child.lower)[:, None] <= z).all()
+    assert (z <= flat(child.upper)[:, None]).all()
 
 
 @given(seeds, st.booleans(), st.integers(0, 3))
@@ -172,7 +149,7 @@ def test_any_slopes_and_multipliers_give_a_bound(seed: int, same_architecture: b
     query = query_of(rng, networks, constraints)
     shared = shared_of(query)
     lower, upper = sub_boxes(rng, query.cases[0].box, 6)
-    hidden = bounded(shared, lower, upper, THREADS[-1])
+    hidden = bounded(shared, lower, upper)
     nodes = random_nodes(rng, shared, lower, upper, hidden)
     x = samples(rng, lower, upper)
     value, feasible, _ = values_at(shared, x)
@@ -204,14 +181,13 @@ def test_the_linear_functions_behind_the_bounds_lie_above_z_and_minus_z(seed: in
     lower, upper = sub_boxes(rng, query.cases[0].box, 6)
     x = samples(rng, lower, upper)
     pre, _ = shared.joint.forward(x.flatten(0, 1))
-    for threads in THREADS:
-        hidden = bounded(shared, lower, upper, threads)
-        for k, error in enumerate(shared.rounding.hidden):
-            z = pre[k].view(shared.joint.stack, *x.shape[:2], -1)
-            above = torch.einsum("tsbni,bci->tsbcn", hidden.rows[k].expand(-1, -1, 6, -1, -1), x)
-            above = above + hidden.constants[k][:, :, :, None]
-            assert (z <= above[0] + error[:, None]).all()
-            assert (-z <= above[1] + error[:, None]).all()
+    hidden = bounded(shared, lower, upper)
+    for k, error in enumerate(shared.rounding.hidden):
+        z = pre[k].view(shared.joint.stack, *x.shape[:2], -1)
+        above = torch.einsum("tsbni,bci->tsbcn", hidden.rows[k].expand(-1, -1, 6, -1, -1), x)
+        above = above + hidden.constants[k][:, :, :, None]
+        assert (z <= above[0] + error[:, None]).all()
+        assert (-z <= above[1] + error[:, None]).all()
 
 
 @given(seeds, st.integers(0, 2))
@@ -224,19 +200,17 @@ def test_cuts_hold_where_neurons_are_split(seed: int, constraints: int) -> None:
     lower, upper = sub_boxes(rng, query.cases[0].box, 6)
     low, high, cut_low, cut_high = random_cuts(rng, bounded(shared, lower, upper))
     known = list(zip(by_layer(shared.joint, low), by_layer(shared.joint, high), strict=True))
-    cut = by_layer(shared.joint, cut_low | cut_high)
     value, feasible, z = values_at(shared, samples(rng, lower, upper, 1000))
     inside = feasible & ((low[:, None] <= z) & (z <= high[:, None])).all(2)
     best = torch.where(inside, value, -math.inf)
-    for threads in THREADS:
-        hidden = hidden_bounds(shared.joint, shared.rounding, lower, upper, known, cut, threads=threads)
-        nodes = random_nodes(rng, shared, lower, upper, hidden).with_(cut_lower=cut_low, cut_upper=cut_high)
-        tight, _ = evaluate(shared, nodes, hidden.lines)
-        incumbent = Incumbent(query, shared.joint, shared.cases)
-        found = tighten_by_cuts(shared, nodes, tight, hidden, incumbent, float(rng.normal()))
-        assert (best <= found.bound[:, None]).all()
-        assert (found.bound <= tight.bound).all()
-        assert (found.multipliers >= 0).all()
+    hidden = hidden_bounds(shared.joint, shared.rounding, lower, upper, known)
+    nodes = random_nodes(rng, shared, lower, upper, hidden).with_(cut_lower=cut_low, cut_upper=cut_high)
+    tight, _ = evaluate(shared, nodes, hidden.lines)
+    incumbent = Incumbent(query, shared.joint, shared.cases)
+    found = tighten_by_cuts(shared, nodes, tight, hidden, incumbent, float(rng.normal()))
+    assert (best <= found.bound[:, None]).all()
+    assert (found.bound <= tight.bound).all()
+    assert (found.multipliers >= 0).all()
 
 
 @given(seeds, st.integers(0, 2))
@@ -251,13 +225,12 @@ def test_bounds_hold_where_neurons_are_split(seed: int, constraints: int) -> Non
     known = list(zip(by_layer(shared.joint, low), by_layer(shared.joint, high), strict=True))
     value, feasible, z = values_at(shared, samples(rng, lower, upper, 1000))
     inside = feasible & ((low[:, None] <= z) & (z <= high[:, None])).all(2)
-    for threads in THREADS:
-        hidden = hidden_bounds(shared.joint, shared.rounding, lower, upper, known, threads=threads)
-        assert ((flat(hidden.lower)[:, None] <= z) | ~inside[..., None]).all()
-        assert ((z <= flat(hidden.upper)[:, None]) | ~inside[..., None]).all()
-        nodes = random_nodes(rng, shared, lower, upper, hidden)
-        tight, _ = evaluate(shared, nodes, hidden.lines)
-        assert (torch.where(inside, value, -math.inf) <= tight.bound[:, None]).all()
+    hidden = hidden_bounds(shared.joint, shared.rounding, lower, upper, known)
+    assert ((flat(hidden.lower)[:, None] <= z) | ~inside[..., None]).all()
+    assert ((z <= flat(hidden.upper)[:, None]) | ~inside[..., None]).all()
+    nodes = random_nodes(rng, shared, lower, upper, hidden)
+    tight, _ = evaluate(shared, nodes, hidden.lines)
+    assert (torch.where(inside, value, -math.inf) <= tight.bound[:, None]).all()
 
 
 @given(seeds, st.integers(0, 2))

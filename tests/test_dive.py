@@ -1,12 +1,13 @@
-"""Settling: linear programmes against HiGHS, leaves against sampling and MILP, certificates whatever the prices."""
+"""Diving: linear programmes against HiGHS, leaves against sampling and MILP, certificates whatever the prices."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_networks import ALL, PIECEWISE_LINEAR, dense_network, feasible_values, overlap, points, random_query
@@ -14,47 +15,39 @@ from random_networks import ALL, PIECEWISE_LINEAR, dense_network, feasible_value
 from karenina.backends.milp import Milp
 from karenina.domain import Box, Domain
 from karenina.engine import Engine
-from karenina.engine.bounds import Hidden, hidden_bounds
-from karenina.engine.cases import Cases
-from karenina.engine.joint import Joint
-from karenina.engine.nodes import Nodes, by_layer, flat
-from karenina.engine.tighten import Bounder
 from karenina.network import RELU, Layer, Network
 from karenina.query import Case, Goal, Query, Status
 
 highspy = pytest.importorskip("highspy")
 numba = pytest.importorskip("numba")
 
-from karenina.engine.dive import FREE, LEFT, RIGHT, certify  # noqa: E402
-from karenina.engine.packed import Node, Prices  # noqa: E402
-from karenina.engine.settle import Settled, batch_of, loose_neurons, settle, weights_of  # noqa: E402
+from packed_boxes import node_on, pack, pre_activations, root_of  # noqa: E402
 
-CPU = torch.device("cpu")
+from karenina.engine.dive import FREE, LEFT, RIGHT, certify, dive  # noqa: E402
+from karenina.engine.packed import Node, Prices  # noqa: E402
+
+Array = npt.NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
 
 
-def rooted(query: Query) -> tuple[Bounder, Nodes, Hidden]:
-    """The query's root nodes with their hidden bounds."""
-    joint = Joint.of(query.networks, CPU)
-    cases, rounding = Cases.of(query, joint, CPU)
-    nodes = Nodes.roots(cases.lower, cases.upper, cases.rows.shape[1], joint.stack * sum(joint.widths))
-    known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
-    hidden = hidden_bounds(joint, rounding, nodes.lower, nodes.upper, known)
-    nodes = nodes.with_(
-        neuron_lower=flat(hidden.lower),
-        neuron_upper=flat(hidden.upper),
-        slopes=flat([lines.start for lines in hidden.lines]),
-    )
-    return Bounder(joint, cases, rounding), nodes, hidden
+class Dived(NamedTuple):
+    """What a dive on the root of one case has found."""
+
+    node: Node
+    bound: float
+    closed: bool
+    programmes: int
+    point: Array
 
 
-def settled(query: Query, target: float, programmes: int) -> tuple[Nodes, Settled]:
-    shared, nodes, hidden = rooted(query)
-    found = settle(shared, nodes, hidden, loose_neurons(hidden), target, programmes=programmes, threads=1)
-    return nodes, found
+def dived(query: Query, target: float, programmes: int, case: int = 0) -> Dived:
+    packed = pack(query)
+    node = node_on(packed, root_of(packed, case), case)
+    x = np.full(len(node.lower), np.nan)
+    return Dived(node, *dive(packed.net, node, target, programmes, x), x)
 
 
-def relaxed_optimum(query: Query, case: Case, lower: np.ndarray, upper: np.ndarray) -> float:
+def relaxed_optimum(query: Query, case: Case, lower: Array, upper: Array) -> float:
     """HiGHS's optimum of the triangle relaxation of a query on ReLU networks, given bounds of all neurons.
 
     Neurons are numbered as the engine does: layer by layer, within a layer network by network.
@@ -115,10 +108,11 @@ def relu_query(rng: np.random.Generator, depth: int, constraints: int) -> Query:
 @settings(max_examples=60, deadline=None)
 def test_the_first_programme_has_the_optimum_of_the_relaxation(seed: int, depth: int, constraints: int) -> None:
     query = relu_query(np.random.default_rng(seed), depth, constraints)
-    nodes, found = settled(query, -math.inf, 1)
-    optimum = relaxed_optimum(query, query.cases[0], nodes.neuron_lower[0].numpy(), nodes.neuron_upper[0].numpy())
-    assert not found.closed.any()
-    assert found.bound[0] == pytest.approx(optimum, rel=1e-7, abs=1e-7)
+    found = dived(query, -math.inf, 1)
+    optimum = relaxed_optimum(query, query.cases[0], found.node.low, found.node.high)
+    assert not found.closed
+    assert found.programmes == 1
+    assert found.bound == pytest.approx(optimum, rel=1e-7, abs=1e-7)
 
 
 @given(seeds, st.integers(1, 3), st.integers(0, 2))
@@ -128,13 +122,14 @@ def test_a_node_is_closed_just_above_its_maximum(seed: int, depth: int, constrai
     theirs = Milp("highs").answer(query, Goal(0.0, 1e-5, time_limit=20))
     slack = theirs.upper - theirs.lower + 1e-6 * max(1.0, abs(theirs.upper))
     assert slack < 1e-4 * max(1.0, abs(theirs.upper))
-    _, above = settled(query, theirs.upper + slack, 100_000)
-    assert above.closed.all()
-    assert theirs.lower - slack <= above.bound[0] <= theirs.upper + slack
-    _, below = settled(query, theirs.lower - slack, 100_000)
-    assert not below.closed.any()
+    above = dived(query, theirs.upper + slack, 100_000)
+    assert above.closed
+    assert theirs.lower - slack <= above.bound <= theirs.upper + slack
+    below = dived(query, theirs.lower - slack, 100_000)
+    assert not below.closed
+    assert query.cases[0].box.contains(below.point)
     if not constraints:  # the programme ended at an input that attains more than the target
-        assert query.cases[0].value(query.outputs(below.points[0].numpy())) > theirs.lower - slack
+        assert query.cases[0].value(query.outputs(below.point)) > theirs.lower - slack
 
 
 def test_an_infeasible_node_is_closed() -> None:
@@ -142,8 +137,7 @@ def test_an_infeasible_node_is_closed() -> None:
     query = relu_query(rng, 2, 1)
     case = query.cases[0]
     never = Case(case.box, case.objective, 0.0, case.constraints, case.constraint_offsets - 1e3)
-    _, found = settled(Query(query.networks, (never,)), -1e6, 1000)
-    assert found.closed.all()
+    assert dived(Query(query.networks, (never,)), -1e6, 1000).closed
 
 
 @pytest.mark.parametrize("scale", [1e100, 1e150, 1e153])
@@ -151,9 +145,9 @@ def test_nothing_is_closed_by_overflow(scale: float) -> None:
     up, down = Layer.of([[scale], [-scale]], [0.0, 0.0], RELU), Layer.of([[scale, -scale]], [0.0])
     query = Query.maximise(Network((up, down)), Domain(Box([-1.0], [1.0])), [np.ones(1)])
     for target in (-1e300, 1.0, 0.5 * scale * scale):
-        _, found = settled(query, target, 100)
-        assert not found.closed.any()
-        assert (found.bound >= scale * scale * (1 - 1e-9)).all()
+        found = dived(query, target, 100)
+        assert not found.closed
+        assert found.bound >= scale * scale * (1 - 1e-9)
 
 
 @given(seeds, st.booleans())
@@ -161,14 +155,15 @@ def test_nothing_is_closed_by_overflow(scale: float) -> None:
 def test_closed_nodes_of_all_activations_hold(seed: int, constrained: bool) -> None:
     rng = np.random.default_rng(seed)
     query = random_query(rng, ALL if seed % 2 else PIECEWISE_LINEAR, constrained=constrained, deepest=3)
-    shared, nodes, hidden = rooted(query)
     values = [feasible_values(query, case, points(case.box, rng, 3000)) for case in query.cases]
     largest = max(float(v.max(initial=-1e3)) for v in values)
     for target in (largest + 0.1, largest - 0.1, largest - 10):
-        found = settle(shared, nodes, hidden, loose_neurons(hidden), target, programmes=200, threads=1)
-        for case, bound, closed in zip(values, found.bound.tolist(), found.closed.tolist(), strict=True):
-            assert case.max(initial=-math.inf) <= bound
-            assert bound <= target or not closed
+        for case, at_points in enumerate(values):
+            found = dived(query, target, 200, case)
+            assert at_points.max(initial=-math.inf) <= found.bound
+            assert found.bound <= target or not found.closed
+            assert found.programmes <= 200
+            assert query.cases[case].box.contains(found.point)
 
 
 @given(seeds)
@@ -177,25 +172,17 @@ def test_any_prices_certify_a_true_bound(seed: int) -> None:
     """Whatever coefficients, multipliers and sides it is given, `certify` bounds the inputs on those sides."""
     rng = np.random.default_rng(seed)
     query = random_query(rng, ALL if seed % 2 else PIECEWISE_LINEAR, constrained=bool(rng.integers(2)), deepest=3)
-    shared, nodes, hidden = rooted(query)
-    loose = loose_neurons(hidden)
-    net, batch = weights_of(shared), batch_of(shared, nodes, hidden, loose)
-    case, neurons = query.cases[0], loose.shape[1]
-    places = np.where(batch.is_loose[0], np.cumsum(batch.is_loose[0]) - 1, -1)
-    fields = batch._asdict()
-    del fields["is_loose"]
-    own = {name: array[0] for name, array in fields.items()}
-    node = Node(**own, loose=np.flatnonzero(batch.is_loose[0]), place=places)
+    packed, case = pack(query), query.cases[0]
+    node = node_on(packed, root_of(packed))
+    is_loose, neurons = node.place >= 0, len(node.place)
     state = np.where(node.splittable & (rng.random(neurons) < 0.5), rng.integers(1, 3, size=neurons), FREE)
-    wanted = np.where(batch.is_loose[0], rng.normal(size=neurons) * rng.choice([0.1, 1, 10]), np.nan)
+    wanted = np.where(is_loose, rng.normal(size=neurons) * rng.choice([0.1, 1, 10]), np.nan)
     prices = np.where(rng.random(neurons) < 0.3, rng.normal(size=neurons), 0.0)
     dual = Prices(wanted, np.zeros(neurons), prices, rng.random(len(node.rows)))
-    bound = certify(net, node, state, dual)
+    bound = certify(packed.net, node, state, dual)
     x = points(case.box, rng, 3000)
-    z = np.concatenate(
-        [layer.movedim(0, 1).flatten(1).numpy() for layer in shared.joint.forward(torch.tensor(x))[0]], 1
-    )
-    turns = np.where(node.lines[:, 1] > node.lines[:, 0], node.lines[:, 2], node.lines[:, 6])
+    z = pre_activations(packed.joint, x)
+    turns = np.where(node.lines[1] > node.lines[0], node.lines[2], node.lines[6])
     on_side = ((state == FREE) | ((state == LEFT) & (z <= turns)) | ((state == RIGHT) & (z >= turns))).all(1)
     assert feasible_values(query, case, x[on_side]).max(initial=-math.inf) <= bound
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from random_networks import PIECEWISE_LINEAR, points
 
 from karenina.domain import Box
-from karenina.engine import Engine, compiled
+from karenina.engine import Engine
 from karenina.engine.bounds import hidden_bounds
 from karenina.engine.cases import Cases
 from karenina.engine.exact import evaluate_exactly
@@ -81,13 +81,12 @@ def test_pre_activations_in_rationals_lie_in_their_bounds(seed: int) -> None:
     lower, upper = torch.as_tensor(box.lower)[None], torch.as_tensor(box.upper)[None]
     rounding = Rounding.of(joint, lower[0], upper[0])
     infinite = [torch.full((joint.stack, 1, n), torch.inf, dtype=torch.float64) for n in joint.widths]
-    for threads in (0, 1) if compiled.available() else (0,):
-        hidden = hidden_bounds(joint, rounding, lower, upper, [(-t, t) for t in infinite], threads=threads)
-        for x in some_points(rng, box)[:8]:
-            for k in range(joint.depth):
-                pre = [value for s in range(joint.stack) for value in _pre_activations(joint, s, k, x)]
-                low, high = hidden.lower[k].flatten().tolist(), hidden.upper[k].flatten().tolist()
-                assert all(Fraction(a) <= z <= Fraction(b) for a, z, b in zip(low, pre, high, strict=True))
+    hidden = hidden_bounds(joint, rounding, lower, upper, [(-t, t) for t in infinite])
+    for x in some_points(rng, box)[:8]:
+        for k in range(joint.depth):
+            pre = [value for s in range(joint.stack) for value in _pre_activations(joint, s, k, x)]
+            low, high = hidden.lower[k].flatten().tolist(), hidden.upper[k].flatten().tolist()
+            assert all(Fraction(a) <= z <= Fraction(b) for a, z, b in zip(low, pre, high, strict=True))
 
 
 def _pre_activations(joint: Joint, s: int, k: int, x: list[float]) -> list[Fraction]:
@@ -173,29 +172,21 @@ def test_a_constraint_missed_by_a_hair_is_never_certified(seed: int) -> None:
 def certified(query: Query, seed: int, x: list[float]) -> Fraction:
     """What `certify` says with random prices, the neurons on the sides where x has them."""
     pytest.importorskip("numba")
-    from karenina.engine.dive import FREE, LEFT, RIGHT, certify
-    from karenina.engine.packed import Node, Prices
-    from karenina.engine.settle import batch_of, loose_neurons, weights_of
+    from packed_boxes import node_on, pack, pre_activations, root_of
 
-    rng = np.random.default_rng(seed)
-    joint = Joint.of(query.networks, CPU)
-    cases, rounding = Cases.of(query, joint, CPU)
-    nodes = Nodes.roots(cases.lower, cases.upper, 0, joint.stack * sum(joint.widths))
-    known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
-    hidden = hidden_bounds(joint, rounding, cases.lower, cases.upper, known)
-    nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
-    loose, shared = loose_neurons(hidden), Bounder(joint, cases, rounding)
-    batch = batch_of(shared, nodes, hidden, loose)._asdict()
-    own = {name: array[0] for name, array in batch.items() if name != "is_loose"}
-    flags = loose[0].numpy()
-    node = Node(**own, loose=np.flatnonzero(flags), place=np.where(flags, np.cumsum(flags) - 1, -1))
-    z = flat(joint.forward(torch.tensor([x], dtype=torch.float64))[0])[0].numpy()
-    kink = np.where(node.lines[:, 1] > node.lines[:, 0], node.lines[:, 2], node.lines[:, 6])
-    sure = node.splittable & (np.abs(z - kink) > 1e-3 * np.abs(node.bounds).max(1))  # far beyond rounding
+    from karenina.engine.dive import FREE, LEFT, RIGHT, certify
+    from karenina.engine.packed import Prices
+
+    rng, packed = np.random.default_rng(seed), pack(query)
+    node = node_on(packed, root_of(packed))
+    z = pre_activations(packed.joint, np.array([x]))[0]
+    kink = np.where(node.lines[1] > node.lines[0], node.lines[2], node.lines[6])
+    size = np.maximum(np.abs(node.low), np.abs(node.high))
+    sure = node.splittable & (np.abs(z - kink) > 1e-3 * size)  # far beyond rounding
     state = np.where(sure & (rng.random(len(z)) < 0.5), np.where(z < kink, LEFT, RIGHT), FREE)
-    wanted = np.where(flags, rng.normal(size=len(z)), np.nan)
+    wanted = np.where(node.place >= 0, rng.normal(size=len(z)), np.nan)
     prices = np.where(rng.random(len(z)) < 0.3, rng.normal(size=len(z)), 0.0)
-    return Fraction(certify(weights_of(shared), node, state, Prices(wanted, np.zeros_like(z), prices, np.zeros(0))))
+    return Fraction(certify(packed.net, node, state, Prices(wanted, np.zeros_like(z), prices, np.zeros(0))))
 
 
 @given(seeds)
