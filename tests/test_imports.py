@@ -49,12 +49,12 @@ ORDER = (
 )
 CORE_LIBRARIES = {"torch", "numpy", "onnx"}
 MAY_NEED_MORE = ("backends", "zoo", "experiments")
+COMPILED = tuple(f"engine.{name}" for name in ("box", "tighten_box", "explore", "climb", "tableau", "dive"))
 # Third-party imports at the top of a core module or of a package's modules, each with its reason.
 ALLOWED = {
     ("cli", "typer"),  # the command line, all of it, is the one place that parses arguments
-    ("engine.kernel", "numba"),  # compiled code cannot be lazy: `engine.compiled` imports it where numba is
-    ("engine.tableau", "numba"),  # likewise, by `engine.settle`
-    ("engine.dive", "numba"),  # through `engine.tableau`
+    ("engine.lines", "numba"),  # compiled code cannot be lazy: `engine.compiled` imports it where numba is
+    *((name, "numba") for name in COMPILED),  # through `engine.lines`
 }
 
 
@@ -111,9 +111,7 @@ def test_the_core_needs_torch_numpy_and_onnx_alone(name: str) -> None:
 @pytest.mark.parametrize("name", [*PUBLIC, "__init__"])
 def test_all_is_complete_and_true(name: str) -> None:
     optional = {
-        "engine.kernel": "numba",
-        "engine.tableau": "numba",
-        "engine.dive": "numba",
+        **dict.fromkeys(("engine.lines", *COMPILED), "numba"),
         "backends.marabou_worker": "maraboupy",
     }
     if name in optional and importlib.util.find_spec(optional[name]) is None:
