@@ -8,6 +8,7 @@ trains with a budget of its own here, too small to learn anything.
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
 import shutil
@@ -198,6 +199,13 @@ def test_every_option_of_every_command_is_in_the_reference(command: str) -> None
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
     section = text.split(f"\n## {command.split()[0]}\n")[1].split("\n## ")[0]
     assert {option for option in options_of(command) if option not in section} == set()
+
+
+def test_every_key_of_a_result_is_in_the_reference(originals: Path) -> None:
+    text = (DOCS / "formats.md").read_text(encoding="utf-8")
+    result = json.loads((originals / "run" / "selection.json").read_text())
+    keys = {*result, *result["guarantee"], *result["iterations"][0], *result["camps"], *result["pairs"][0]}
+    assert {key for key in keys if f"`{key}`" not in text} == set()
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -14,7 +14,7 @@ from karenina.disagreement import Disagreement
 from karenina.query import Status
 from karenina.report.finished import FinishedRun
 from karenina.report.slices import box_of, lines_through
-from karenina.selection.wording import at_most
+from karenina.selection.wording import at_most, printable
 
 __all__ = ["Explanation", "Move", "explain", "explanation_text"]
 
@@ -123,7 +123,7 @@ def explanation_text(told: Explanation) -> str:
     """For a terminal of 80 columns."""
     found, lines = told.found, []
     for letter, name, fate in zip("AB", told.names, told.fates, strict=True):
-        lines.append(f"{letter}  {_shown(name)} ({fate})")
+        lines.append(f"{letter}  {printable(name)} ({fate})")
     upper = at_most(found.upper) if np.isfinite(found.upper) else "unknown"
     words = f"They disagree by at least {found.lower:.6g} and at most {upper} ({told.distance}): {told.known}."
     lines += ["", fill(words, _COLUMNS), *([fill(f"Note: {found.note}.", _COLUMNS)] if found.note else [])]
@@ -142,10 +142,10 @@ def explanation_text(told: Explanation) -> str:
 def _witness(told: Explanation) -> list[str]:
     assert told.bounds is not None
     assert told.found.witness is not None
-    width = min(24, max(map(len, map(_shown, told.labels))))
+    width = min(24, max(map(len, map(printable, told.labels))))
     rows = []
     for label, value, low, high in zip(told.labels, told.found.witness, *told.bounds, strict=True):
-        name = _shown(label)[:width]
+        name = printable(label)[:width]
         rows.append(f"  {name:<{width}} {value:>11.5g}  {_bar(value, low, high)}  {low:.4g} to {high:.4g}")
     return rows
 
@@ -159,15 +159,10 @@ def _bar(value: float, low: float, high: float) -> str:
 
 def _move_lines(told: Explanation) -> list[str]:
     shown = told.moves[:_MOST_MOVES]
-    width = min(24, max(len(_shown(move.label)) for move in shown))
+    width = min(24, max(len(printable(move.label)) for move in shown))
     rows = []
     for move in shown:
         a, b = (f"{low:.4g} to {high:.4g}" for low, high in (move.first, move.second))
-        rows.append(f"  {_shown(move.label)[:width]:<{width}}  A {a:<21}  B {b}")
+        rows.append(f"  {printable(move.label)[:width]:<{width}}  A {a:<21}  B {b}")
     rest = len(told.moves) - len(shown)
     return [*rows, f"  ({rest} more inputs change less)"] if rest else rows
-
-
-def _shown(text: str) -> str:
-    """Names come from files: nothing in them may reach the terminal as a command."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

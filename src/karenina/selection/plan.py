@@ -4,9 +4,9 @@ Values are lower ends, so what keeps a claim a > b open is mostly how far the up
 b can afford as much of that as the values of a and b are apart: its widest pairs are cut down to one level, so chosen
 that what is left fits. A pair that is narrow enough, or belongs to no open claim, is left alone.
 
-Every measurement starts anew, so a pair had better be measured once to what it will be needed for at last. The values
-tell how the selection would go on from here; a pair that is wanted now is wanted as narrow as any of those later
-decisions will need it.
+A measurement goes on where the last one of its pair stopped only if it is still in memory, so a pair had better be
+measured once to what it will be needed for at last. The values tell how the selection would go on from here; a pair
+that is wanted now is wanted as narrow as any of those later decisions will need it.
 
 The choice depends on what is known and on nothing else: not on who measures, nor on the order in which answers came.
 """
@@ -33,8 +33,9 @@ ENDLESS = 1e200  # stands for an infinite width in sums
 
 def ladder(goal: Goal) -> dict[float, Goal]:
     """All goals a selection asks for by their relative tolerance, the coarsest (infinity) first, `goal` (0) last."""
-    coarsest = replace(goal, tolerance=COARSEST)
-    return {math.inf: coarsest, **{relative: replace(goal, relative_tolerance=relative) for relative in (*RUNGS, 0.0)}}
+    step = replace(goal, closing=goal.tolerance)
+    steps = {rung: replace(step, relative_tolerance=rung) for rung in RUNGS}
+    return {math.inf: replace(step, tolerance=COARSEST), **steps, 0.0: goal}
 
 
 def rung(width: float, value: float, finest: float, asked: float) -> float:

@@ -12,6 +12,7 @@ from karenina.disagreement import Disagreement
 from karenina.errors import MissingExtra
 from karenina.selection.heat_map import heat_map_svg
 from karenina.selection.result import Iteration, Selection
+from karenina.selection.wording import printable
 
 if TYPE_CHECKING:
     import pandas
@@ -105,7 +106,7 @@ def as_text(selection: Selection) -> str:
     lines = [f"{'iteration':<10}{'models':>7}{'removed':>9}  {'scores':<24}decided"]
     for row in map(_row, selection.iterations):
         lines.append(f"{row[0]:<10}{row[1]:>7}{row[2]:>9}  {row[3]:<24}{row[4]}")
-    lines += [_folded(f"{label + ':':<13}", _shown(text)) for label, text in _facts(selection)]
+    lines += [_folded(f"{label + ':':<13}", printable(text)) for label, text in _facts(selection)]
     return "\n".join(lines)
 
 
@@ -113,11 +114,6 @@ def _folded(start: str, text: str) -> str:
     """The text beside its label, in lines that fit; a word that does not fit stays whole."""
     wrapper = TextWrapper(_COLUMNS, start, " " * len(start), break_long_words=False, break_on_hyphens=False)
     return wrapper.fill(text)
-
-
-def _shown(text: str) -> str:
-    """Names come from files: a newline or an escape sequence in one must not reach the terminal."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _row(iteration: Iteration) -> tuple[str, ...]:
