@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3 import PPO
+from stable_baselines3.common.logger import Logger
 
 from karenina.errors import InputError
 from karenina.zoo.environments.aurora import Parameters as AuroraParameters
@@ -153,7 +154,8 @@ def test_values_may_come_from_json() -> None:
 def test_both_aurora_benchmarks_are_one_simulator_with_another_length() -> None:
     assert simulator("aurora_short").episode_steps == 50
     assert simulator("aurora_long", "ood").episode_steps == 400
-    assert set(ENVIRONMENTS) == {"cartpole", "mountaincar", "aurora", "aurora_short", "aurora_long"}
+    gymnasiums = {"pendulum", "cartpole_discrete", "acrobot"}
+    assert set(ENVIRONMENTS) == {"cartpole", "mountaincar", "aurora", "aurora_short", "aurora_long"} | gymnasiums
 
 
 @pytest.mark.parametrize("identifier", IDENTIFIERS)
@@ -296,5 +298,6 @@ def test_stable_baselines_learns_on_them() -> None:
     environments = StableBaselinesEnvironments(simulator("cartpole", count=4))
     assert environments.get_attr("episode_steps", [0, 1]) == [500, 500]
     model = PPO("MlpPolicy", environments, n_steps=32, batch_size=32, n_epochs=1, seed=1, device="cpu")
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a folder behind
     model.learn(256)
     assert len(model.ep_info_buffer) > 0

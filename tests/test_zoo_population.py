@@ -16,10 +16,18 @@ from karenina.errors import InputError
 from karenina.network import RELU, Layer, Network
 from karenina.zoo import assembly, population
 from karenina.zoo.assembly import PAPER_SEEDS, assemble
-from karenina.zoo.population import MEASURES, load_population
+from karenina.zoo.population import load_population
 from karenina.zoo.training_folder import Progress, TrainingFolder, seed_name
 
-SIZES = {"cartpole": 4, "mountaincar": 2, "aurora_short": 30, "aurora_long": 30}
+SIZES = {
+    "cartpole": 4,
+    "mountaincar": 2,
+    "aurora_short": 30,
+    "aurora_long": 30,
+    "pendulum": 3,
+    "cartpole_discrete": 4,
+    "acrobot": 6,
+}
 SEEDS = (1, 3, *range(5, 25), 4, 52, 945, 885)
 
 
@@ -93,6 +101,16 @@ def test_everything_is_all_that_passed(training: Path, evaluation: dict[str, Any
     assert {path.stem for path in folder.glob("*.onnx")} == set(named.networks)
 
 
+def test_other_versions_are_told(training: Path, evaluation: dict[str, Any], tmp_path: Path) -> None:
+    path = training / "seed_007.json"
+    story = json.loads(path.read_text())
+    story["versions"]["torch"] = "1.0"
+    path.write_text(json.dumps(story))
+    policies = assemble(training, evaluation, 100.0, tmp_path / "out")["policies"]
+    assert {name for name, own in policies.items() if "versions" in own} == {"seed_007"}
+    assert policies["seed_007"]["versions"]["torch"] == "1.0"
+
+
 def test_an_earlier_assembly_leaves_nothing_behind(training: Path, evaluation: dict[str, Any], tmp_path: Path) -> None:
     folder = made(training, evaluation, tmp_path / "out")
     evaluation["models"]["seed_052"]["in-distribution"]["mean"] = 0.0
@@ -153,8 +171,8 @@ def test_unknown_and_missing_populations(tmp_path: Path) -> None:
         load_population(tmp_path)
 
 
-@pytest.mark.parametrize("benchmark", MEASURES)
-def test_domains_are_the_papers(benchmark: str) -> None:
+@pytest.mark.parametrize("benchmark", population.shipped())
+def test_domains_are_those_described(benchmark: str) -> None:
     domain = load_domain(population._home(benchmark) / "domain.toml")
     assert domain.size == SIZES[benchmark]
     if benchmark == "cartpole":
@@ -164,6 +182,12 @@ def test_domains_are_the_papers(benchmark: str) -> None:
     if benchmark.startswith("aurora"):
         assert domain.boxes[0].lower.reshape(10, 3).tolist() == [[-0.007, 1.0, 0.7]] * 10
         assert domain.boxes[0].upper.reshape(10, 3).tolist() == [[0.007, 1.04, 8.0]] * 10
+    if benchmark == "pendulum":  # every state that spins faster than 8 is in a box
+        angle = np.linspace(-np.pi, np.pi, 997)
+        for speed in (-16.0, -8.0, 11.0):
+            rows = np.stack([np.cos(angle), np.sin(angle), np.full_like(angle, speed)], axis=1)
+            inside = [((box.lower <= rows) & (rows <= box.upper)).all(axis=1) for box in domain.boxes]
+            assert np.any(inside, axis=0).all()
 
 
 @pytest.mark.parametrize("benchmark", population.shipped())
@@ -175,10 +199,10 @@ def test_shipped_populations_are_whole(benchmark: str) -> None:
     least = found.provenance["filter"]["least"]
     for name, network in found.networks.items():
         found.domain.require_size(network)
-        assert network.piecewise_linear
+        assert network.piecewise_linear == (benchmark in PAPER_SEEDS)  # gymnasium's tasks have Tanh policies
         assert found.rewards[name]["in-distribution"]["mean"] >= least
     order = [found.provenance["policies"][name]["seed"] for name in found.networks]
-    known = [seed for seed in PAPER_SEEDS[benchmark] if seed in order]
+    known = [seed for seed in PAPER_SEEDS.get(benchmark, ()) if seed in order]
     assert order == known + sorted(set(order) - set(known))
 
 

@@ -23,7 +23,11 @@ SHAPES = {
     "mountaincar": (2, 64, 16),
     "aurora_short": (30, 32, 16),
     "aurora_long": (30, 32, 16),
+    "pendulum": (3, 64, 64),
+    "cartpole_discrete": (4, 64, 64),
+    "acrobot": (6, 64, 64),
 }
+OUTPUTS = {"cartpole_discrete": 2, "acrobot": 3}  # one each of the others
 EPISODES = 150
 
 
@@ -40,11 +44,11 @@ print(*(len(karenina.zoo.load(name).networks) for name in karenina.zoo.shipped()
 
 
 @pytest.mark.parametrize("benchmark", shipped())
-def test_policies_have_the_papers_shape(benchmark: str) -> None:
+def test_policies_have_the_recipes_shape(benchmark: str) -> None:
     for network in load(benchmark, everything=True).networks.values():
         weights = [layer.weight.shape for layer in network.layers]
         inputs, first, second = SHAPES[benchmark]
-        assert weights[:3] == [(first, inputs), (second, first), (1, second)]
+        assert weights[:3] == [(first, inputs), (second, first), (OUTPUTS.get(benchmark, 1), second)]
 
 
 @pytest.mark.parametrize("benchmark", shipped())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,39 @@ def test_without_bootstrap_an_episode_that_is_cut_has_ended() -> None:
         _, _, done, infos = environments.step(np.zeros((1, 1), np.float32))
         assert done.all()
         assert infos[0]["TimeLimit.truncated"] is bootstrap
+
+
+STOCK = {"checkpoints": 2, "checkpoint_steps": 64, "steps": 32, "environments": 2, "batch": 32, "epochs": 1}
+
+
+@pytest.mark.parametrize("benchmark", ["pendulum", "cartpole_discrete", "acrobot"])
+def test_stock_policies_are_stable_baselines(benchmark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tanh networks that act as their models, whatever trainer is asked for; and no logs are left behind."""
+    baselines = pytest.importorskip("karenina.zoo.stable_baselines")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    training = recipe(benchmark, STOCK)
+    folder = train_population(training, (2,), tmp_path, progress=silent)
+    assert list((tmp_path / "temporary").iterdir()) == []
+    story = json.loads(folder.provenance(2).read_text())
+    assert story["training"]["trainer"] == "sb3"
+    assert story["training"]["hyperparameters"]["activation"] == "tanh"
+    assert ("largest output" in story["action"]) == (benchmark != "pendulum")
+    model = baselines.model_for(training, 2)
+    network = baselines.actor_of(model, 2)
+    assert not network.piecewise_linear
+    x = np.random.default_rng(0).normal(size=(100, network.input_size)).astype(np.float32)
+    action, _ = model.predict(x, deterministic=True)
+    y = network(x)
+    if benchmark == "pendulum":
+        np.testing.assert_allclose(np.clip(y, -2, 2), action, atol=1e-5)
+    else:
+        assert (y.argmax(axis=1) == action).mean() > 0.98  # but for ties to rounding
+
+
+def test_stock_settings_refuse_other_activations() -> None:
+    with pytest.raises(InputError, match="tanh or relu"):
+        recipe("pendulum", {"activation": "sine"})
 
 
 @pytest.mark.parametrize("training", [SMALL_SAC, TINY])

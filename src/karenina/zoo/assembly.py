@@ -6,7 +6,8 @@ in-distribution reward that passes. Leaves: a folder for `karenina.zoo.populatio
     python -m karenina.zoo.assembly trained/cartpole evaluation.json --least 450 --out population/cartpole
 
 The named set is fixed here, before any selection: the first 16 that pass, the paper's seeds first, in the paper's
-order, then ascending. Only the in-distribution reward decides who passes.
+order, then ascending. Only the in-distribution reward decides who passes. A policy that was trained with other
+versions than the first one has its own in its entry.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def assemble(
         file = Path(seed_name(seed) + ".onnx") if place < NAMED else Path("rest", seed_name(seed) + ".onnx")
         _copy(training / file.name, out / file)
         policies[seed_name(seed)] = _entry(stories[seed], str(file.as_posix()), rewards[seed])
+        if stories[seed]["versions"] != stories[passing[0]]["versions"]:
+            policies[seed_name(seed)]["versions"] = stories[seed]["versions"]
     manifest = {
         "benchmark": benchmark,
         "training": _shared(stories, training),
@@ -109,7 +112,7 @@ def _shared(stories: Mapping[int, Mapping[str, Any]], training: Path) -> dict[st
 
 def _ordered(seeds: Mapping[int, Any], benchmark: str) -> list[int]:
     """The paper's seeds in its order, then the others ascending."""
-    known = PAPER_SEEDS[benchmark]
+    known = PAPER_SEEDS.get(benchmark, ())  # gymnasium's tasks are not the paper's
     return [seed for seed in known if seed in seeds] + sorted(seed for seed in seeds if seed not in known)
 
 

@@ -44,7 +44,7 @@ _QUIET_SECONDS = 10.0  # between two lines of progress where there is no termina
 @expanded
 def evaluate(
     benchmark: Annotated[
-        str, typer.Argument(metavar="BENCH", help="cartpole, mountaincar, aurora_short, aurora_long.")
+        str, typer.Argument(metavar="BENCH", help="Such as cartpole, aurora_short, pendulum; a wrong one lists all.")
     ],
     paths: Annotated[
         list[Path] | None,

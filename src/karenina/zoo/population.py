@@ -1,7 +1,7 @@
 """The trained populations that ship with karenina.
 
-Enters: a benchmark's name. Leaves: a `Population`: networks in a fixed order, the paper's input domain, distance and
-tolerance, rewards as measured, provenance. Needs the core libraries only.
+Enters: a benchmark's name. Leaves: a `Population`: networks in a fixed order, input domain, distance and tolerance (the
+paper's, for its benchmarks), rewards as measured, provenance. Needs the core libraries only.
 
 A population's folder holds `manifest.json`, `domain.toml` and the named set of 16 policies; all others that passed
 the filter on in-distribution reward lie in its folder `rest`. `karenina.zoo.assembly` makes such folders.
@@ -25,18 +25,21 @@ __all__ = ["MEASURES", "Population", "Rewards", "load", "load_population", "ship
 
 Rewards = dict[str, dict[str, Any]]  # preset -> mean, std, good
 
-# Benchmark -> the paper's distance and the tolerance of its disagreement thresholds.
+# Benchmark -> distance, and tolerance of the disagreement thresholds; the first four are the paper's.
 MEASURES: dict[str, tuple[str, float]] = {
     "cartpole": ("c-distance", 1.0),
     "mountaincar": ("c-distance", 0.5),
     "aurora_short": ("l1", 1.0),
     "aurora_long": ("l1", 1.0),
+    "pendulum": ("l1", 0.01),
+    "cartpole_discrete": ("class", 0.1),
+    "acrobot": ("class", 0.1),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Policies that differ only in their training's seed, and what the paper compares them on."""
+    """Policies that differ only in their training's seed, and what they are compared on."""
 
     benchmark: str
     networks: dict[str, Network]

@@ -1,5 +1,8 @@
 """How each benchmark's policies are trained: appendix A of the paper, Stable-Baselines3's defaults where it is silent.
 
+Gymnasium's own tasks are trained with Stable-Baselines3's PPO as it comes, Pendulum with RL-Zoo's settings (but without
+state-dependent exploration).
+
 Enters: a benchmark's name, and changes. Leaves: a `Recipe`: algorithm, settings, checkpoints, environment.
 
 Aurora's minibatch is not in the paper (the original Aurora has 2048): it is the default, 64, like all else that the

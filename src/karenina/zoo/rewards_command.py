@@ -23,7 +23,9 @@ __all__ = ["fates", "rewards", "rewards_text", "table"]
 def rewards(
     benchmark: Annotated[
         str,
-        typer.Argument(metavar="BENCH", help="cartpole, mountaincar, aurora_short or aurora_long.", show_default=False),
+        typer.Argument(
+            metavar="BENCH", help="Such as cartpole, aurora_short, pendulum; a wrong one lists all.", show_default=False
+        ),
     ],
     run: Annotated[
         Path | None,

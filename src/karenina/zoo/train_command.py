@@ -61,7 +61,7 @@ def assignments(texts: Sequence[str]) -> dict[str, object]:
 
 def train(
     benchmark: Annotated[
-        str, typer.Argument(metavar="BENCH", help="cartpole, mountaincar, aurora_short or aurora_long.")
+        str, typer.Argument(metavar="BENCH", help="Such as cartpole, aurora_short, pendulum; a wrong one lists all.")
     ],
     *,
     seeds: Annotated[str, typer.Option("--seeds", metavar="LIST", help="Such as 1-16 or 4,52,105.")] = "1-16",
@@ -75,7 +75,7 @@ def train(
     ] = TrainerName.POPULATION,
     hyperparameter: Annotated[
         list[str] | None,
-        typer.Option("--hyperparameter", metavar="NAME=VALUE", help="Instead of the paper's, such as batch=2048."),
+        typer.Option("--hyperparameter", metavar="NAME=VALUE", help="Instead of the recipe's, such as batch=2048."),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -83,7 +83,7 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what FOLDER holds.")] = False,
 ) -> None:
-    """Train policies that differ only in their seed, by the paper's recipe.
+    """Train policies that differ only in their seed: by the paper's recipe, or gymnasium's own tasks.
 
     Each is written as ONNX with a JSON of its provenance and learning curve. A training that was interrupted goes
     on with --resume from its last checkpoint, to the same policies.
