@@ -5,22 +5,24 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from command_line import strict_json
+from measured import a_network
 from reports import groups, make_run, planted_run, planted_selection, some_rewards
 
-from karenina.disagreement import Disagreement, DisagreementTable
+from karenina.disagreement import Disagreement, DisagreementTable, PairTask
 from karenina.distance import L1, CDistance, ClassDistance, Linf
 from karenina.domain import Box, Domain
 from karenina.errors import InputError
 from karenina.loading import load
 from karenina.network import RELU, Layer, Network
 from karenina.query import Status
-from karenina.report import read_rewards, read_run, rewards_for
+from karenina.report import FinishedRun, read_rewards, read_run, report_html, rewards_for
 from karenina.report.camp_views import camp_views
 from karenina.report.content import page_data
 from karenina.report.details import details, pack_lines, pack_plane, pairs_by_interest, surroundings
@@ -28,6 +30,7 @@ from karenina.report.figures import heatmap_data, ratio_data, remaining, rewards
 from karenina.report.finished import selection_from_dictionary
 from karenina.report.ordering import orders
 from karenina.report.slices import box_of, lines_through, plane_through, pointwise
+from karenina.selection import select
 
 
 @pytest.fixture(scope="module")
@@ -345,3 +348,20 @@ def test_camps_are_shown_on_the_witness_where_they_are_farthest_apart() -> None:
     assert view.answers[0].ravel() - view.witness[0] == pytest.approx([0, 1, 2, 3, 4])
     assert view.answers[1].ravel() - view.witness[0] == pytest.approx([5, 6, 7, 8])
     assert camp_views(planted_run(groups([6]))) == []
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(30, 1), (30, 6), (1000, 2)])
+def test_a_page_of_16_models_stays_under_2_megabytes(inputs: int, outputs: int) -> None:
+    networks = [a_network(seed, inputs=inputs, outputs=outputs) for seed in range(16)]
+    domain = Domain(Box(np.full(inputs, -1.0), np.ones(inputs)))
+
+    def measure(tasks: Sequence[PairTask]) -> Iterator[tuple[PairTask, Disagreement]]:
+        for task in tasks:
+            witness = np.random.default_rng([task.first, task.second]).uniform(-1, 1, inputs)
+            both = networks[task.first](witness), networks[task.second](witness)
+            value = float(np.abs(both[0] - both[1]).sum())
+            yield task, Disagreement(value, value, Status.EXACT, witness, both, 1, 0.0)
+
+    found = select(networks, domain, measure=measure)
+    page = report_html(FinishedRun(found, domain, {network.name: network for network in networks}))
+    assert 200_000 < len(page.encode()) < 2_000_000

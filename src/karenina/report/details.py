@@ -27,12 +27,14 @@ __all__ = ["Details", "details", "distance_of", "pack", "pack_lines", "pack_plan
 Array = npt.NDArray[np.float64]
 
 MOST_INPUTS, MOST_OUTPUTS = 32, 4  # of a pair's lines
+MOST_CANDIDATES = 128
 POINTS = 41  # of a line, where there is room
 FEWEST_POINTS = 17
 PLANE_POINTS = 25
 PAIR_BYTES = 8_000  # of lines, roughly
 LINE_BYTES = 1_100_000  # for all pairs together
-WITNESS_BYTES = 1_500_000
+WITNESS_BYTES = 600_000  # for all pairs together, and some more for each
+WITNESS_BYTES_A_PAIR = 25
 _BATCH = 64  # inputs at a time
 _FEW = 5  # points, to see which inputs matter
 
@@ -54,9 +56,11 @@ def distance_of(run: FinishedRun) -> Distance:
     return named_distance(run.selection.distance if known else "l1", run.conditions)
 
 
-def details(run: FinishedRun, line_bytes: int = LINE_BYTES, witness_bytes: int = WITNESS_BYTES) -> Details:
+def details(run: FinishedRun, line_bytes: int = LINE_BYTES, witness_bytes: int | None = None) -> Details:
     """As much about the pairs as there is room for."""
     table = run.selection.table
+    if witness_bytes is None:
+        witness_bytes = WITNESS_BYTES + WITNESS_BYTES_A_PAIR * len(table.pairs)
     found = [(pair, table.pairs[pair]) for pair in pairs_by_interest(run)]
     seen = [(pair, d.witness, d.outputs) for pair, d in found if d.witness is not None and d.outputs is not None]
     if not seen:
@@ -104,7 +108,7 @@ def surroundings(
     networks: tuple[Network, Network], box: Box, witness: Array, distance: Distance
 ) -> tuple[Lines, Plane | None]:
     """Lines along the inputs that matter most, in their own order, and the plane of the first two of those."""
-    movable = np.flatnonzero(box.upper > box.lower)
+    movable = _candidates(networks, box)
     spans = _spans(networks, box, witness, movable.tolist())
     by_span = movable[np.argsort(-spans, kind="stable")].tolist()
     inputs = sorted(by_span[:MOST_INPUTS])
@@ -116,6 +120,16 @@ def surroundings(
         return lines, None
     first, second = sorted(by_span[:2])
     return lines, plane_through(networks, box, witness, (first, second), PLANE_POINTS, distance)
+
+
+def _candidates(networks: tuple[Network, Network], box: Box) -> npt.NDArray[np.intp]:
+    """Inputs that can move; of very many, those with most weight on them, to be looked at more closely."""
+    movable = np.flatnonzero(box.upper > box.lower)
+    if len(movable) <= MOST_CANDIDATES:
+        return movable
+    weight = sum(network.layers[0].weight.abs().sum(dim=0).cpu().numpy() for network in networks)  # (inputs,)
+    moved = np.asarray(weight * (box.upper - box.lower))[movable]
+    return np.sort(movable[np.argsort(-moved, kind="stable")[:MOST_CANDIDATES]])
 
 
 def _spans(networks: tuple[Network, Network], box: Box, witness: Array, inputs: Sequence[int]) -> Array:

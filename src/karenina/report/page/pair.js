@@ -32,7 +32,8 @@ function pairView(data, details, i, j) {
   if (picker) picker.querySelector("select").addEventListener("change", paint);
   paint();
   const rest = data.inputs.map((_, n) => n).filter((n) => !view.inputs.includes(n));
-  return [...parts, picker ?? "", cards, rest.length ? witnessTable(data, details, k, rest) : ""];
+  const few = view.inputs.length > 31 && rest.length ? html("p", { class: "quiet" }, `Plotted: the ${view.inputs.length} inputs that matter most.`) : "";
+  return [...parts, picker ?? "", few, cards, rest.length ? witnessTable(data, details, k, rest) : ""];
 }
 
 function outputsTable(data, i, j, outputs) {
