@@ -121,6 +121,9 @@ class Goal:
     Done when upper - lower <= max(tolerance, relative_tolerance * |lower|), or, with a threshold, when it is
     known on which side of the threshold the maximum lies, or that it reaches the ceiling above which values need
     not be told apart; or when the time is over.
+
+    `closing` is the tolerance of the finest goal that may be asked for later. Who searches as if for that one, and only
+    stops earlier, can go on where it stopped, and says the same as if it had been asked for the finer goal at once.
     """
 
     tolerance: float = 1e-3
@@ -128,11 +131,14 @@ class Goal:
     threshold: float | None = None
     ceiling: float = math.inf
     time_limit: float = math.inf
+    closing: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("tolerance", "relative_tolerance", "time_limit"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must be a number >= 0, not {getattr(self, name)}")
+        if self.closing is not None and not self.closing >= 0:
+            raise InputError(f"closing must be a number >= 0, not {self.closing}")
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise InputError(f"the threshold must be a finite number, not {self.threshold}")
 

@@ -1,4 +1,4 @@
-"""Measuring many pairs: what a measurement of pairs is, and the one that does it here, one after the other.
+"""Measuring many pairs: what a measurement of pairs is, and the one that does it here, in this process.
 
 Enters: `PairTask`s, each two places in a list of networks and a goal. Leaves: each task once with its
 `Disagreement`, in any order. Whatever can do that is a `Measure`: this process, many processes, a cluster, a store
@@ -8,6 +8,7 @@ of earlier answers. An answer must depend on the pair and the goal alone, not on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -45,16 +46,27 @@ class Measure(Protocol):
 def measure_here(
     networks: Sequence[Network], domain: Domain, distance: str | Distance = "l1", backend: Backend | None = None
 ) -> Measure:
-    """A measure that asks the back end, in this process, one task after the other."""
+    """A measure that asks the back end, in this process: several tasks at a time if the back end has threads."""
     answerer = backend or Engine()
+    threads = int(getattr(answerer, "threads", 1))
+
+    def answer(task: PairTask) -> tuple[PairTask, Disagreement]:
+        first, second = networks[task.first], networks[task.second]
+        found = pairwise_disagreement_threshold(first, second, domain, distance, goal=task.goal, backend=answerer)
+        return task, found
 
     def measure(tasks: Sequence[PairTask]) -> Iterator[tuple[PairTask, Disagreement]]:
-        for task in tasks:
-            first, second = networks[task.first], networks[task.second]
-            yield (
-                task,
-                pairwise_disagreement_threshold(first, second, domain, distance, goal=task.goal, backend=answerer),
-            )
+        if threads == 1 or len(tasks) == 1:
+            yield from map(answer, tasks)
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="pairs") as pool:
+            waiting = [pool.submit(answer, task) for task in tasks]
+            try:
+                for each in as_completed(waiting):
+                    yield each.result()
+            finally:  # whoever stops listening, or an error, need not wait for the rest
+                for each in waiting:
+                    each.cancel()
 
     return measure
 

@@ -242,11 +242,11 @@ def _product(
             out[i] = 0.0
             next_out[i] = 0.0
         for p in range(0, whole, 4):
-            k, l, m, n = order[p], order[p + 1], order[p + 2], order[p + 3]
-            a, b, c, d = row[k], row[l], row[m], row[n]
-            e, f, g, h = next_row[k], next_row[l], next_row[m], next_row[n]
-            first, second = layer[k * below :], layer[l * below :]
-            third, fourth = layer[m * below :], layer[n * below :]
+            q, t, u, v = order[p], order[p + 1], order[p + 2], order[p + 3]
+            a, b, c, d = row[q], row[t], row[u], row[v]
+            e, f, g, h = next_row[q], next_row[t], next_row[u], next_row[v]
+            first, second = layer[q * below :], layer[t * below :]
+            third, fourth = layer[u * below :], layer[v * below :]
             for i in range(below):
                 out[i] += (a * first[i] + b * second[i]) + (c * third[i] + d * fourth[i])
                 next_out[i] += (e * first[i] + f * second[i]) + (g * third[i] + h * fourth[i])
@@ -266,10 +266,10 @@ def _row_product(layer: Array, below: int, row: Array, order: Integers, count: i
     for i in range(below):
         product[i] = 0.0
     for p in range(0, whole, 4):
-        k, l, m, n = order[p], order[p + 1], order[p + 2], order[p + 3]
-        a, b, c, d = row[k], row[l], row[m], row[n]
-        first, second = layer[k * below :], layer[l * below :]
-        third, fourth = layer[m * below :], layer[n * below :]
+        q, t, u, v = order[p], order[p + 1], order[p + 2], order[p + 3]
+        a, b, c, d = row[q], row[t], row[u], row[v]
+        first, second = layer[q * below :], layer[t * below :]
+        third, fourth = layer[u * below :], layer[v * below :]
         for i in range(below):
             product[i] += (a * first[i] + b * second[i]) + (c * third[i] + d * fourth[i])
     for p in range(whole, count):
@@ -285,7 +285,8 @@ def _differences(net: Weights, room: Room, k: int) -> None:
     for m in range(width):
         place, one = net.bias_at[k] + m, 2 * net.bias_at[k] + m
         two = one + width
-        if _settled(net.kinds, place, room.low[one], room.high[one]) and _settled(net.kinds, place, room.low[two], room.high[two]):
+        linear = _settled(net.kinds, place, room.low[one], room.high[one])
+        if linear and _settled(net.kinds, place, room.low[two], room.high[two]):
             room.apart[6, place] = np.inf
             continue
         error = net.errors[one] + net.errors[two]
@@ -413,7 +414,7 @@ def _enclose(lines: Array, taken: Array, slopes: Array, n: int, c: float) -> flo
     side = 0 if c >= 0 else 4
     slope = min(max(slopes[n], lines[side, n]), lines[side + 1, n])
     taken[0, n], taken[1, n], taken[2, n] = c, slope, lines[side + 3, n] - slope * lines[side + 2, n]
-    return c * taken[2, n]
+    return float(c * taken[2, n])
 
 
 @compiled

@@ -1,7 +1,7 @@
 """Gradient ascent from many points, compiled: witnesses to begin with.
 
-Enters: the weights, what is asked, and the best value so far. Leaves: a better one, if one was found. Nothing here needs
-to be right for soundness: points are certified when they are offered.
+Enters: the weights, what is asked, and the best value so far. Leaves: a better one, if one was found. Nothing here
+needs to be right for soundness: points are certified when they are offered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The search on the CPU: compiled branch and bound, some boxes at a time, until the goal is reached.
 
 Enters: a query and a goal. Leaves: lower and upper bounds of the maximum, at any time. Same interface as `Search`.
-Between two looks at the clock the work is all in compiled code, which other threads do not wait for.
+Between two looks at the clock the work is all in compiled code, which other threads do not wait for. A search that
+takes long is shared out: its boxes go to a fixed number of heaps, so that the result does not depend on how many
+threads there are. A search may be run again for a finer goal: it goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ import numpy as np
 import torch
 
 from karenina.domain import Box
+from karenina.engine import compiled
 from karenina.engine.cases import Cases
+from karenina.engine.heaps import copied, merged, new_heap, shared_out, size_of, with_room
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.joint import Joint
 from karenina.engine.packed import Array, Best, Heap, Plan
-from karenina.engine.packing import new_heap, pack_question, pack_weights
+from karenina.engine.packing import pack_question, pack_weights
 from karenina.engine.settings import Settings
 from karenina.engine.tighten import Bounder
 from karenina.network import RELU, Layer, Network
@@ -26,11 +30,14 @@ from karenina.query import Case, Goal, Query
 
 __all__ = ["CompiledSearch", "warm_up"]
 
-FIRST_SLOTS = 256
+FIRST_SLOTS = 128
 FIRST_BOXES = 256  # before the first look at the clock; then twice as many each time, up to
 MOST_BOXES = 2048
+HEAPS = 4  # to which a search is shared out
+SHARED_FROM = 4096  # boxes
 ALIKE = 0.5  # the relative difference of weights from which on networks are not taken for near copies
 MUCH_TIGHTER = 0.8  # by which factor differences must lower the first bound to be worth their time
+CPU = torch.device("cpu")
 
 
 class CompiledSearch:
@@ -40,21 +47,14 @@ class CompiledSearch:
         self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
         self.boxes = 0
         self._net, self._ask = pack_weights(shared.joint, shared.rounding), pack_question(shared.cases, False)
-        self._heap: Heap | None = None
-        nowhere, nothing = np.zeros(shared.joint.inputs), np.array([-math.inf])
-        self._best = Best(np.array([incumbent.value]), nowhere, np.array([-1]), nothing, np.zeros(3, np.int64))
-        self._plan = Plan(
-            goal.tolerance,
-            goal.relative_tolerance,
-            4 * float(shared.cases.error.max()),
-            0.0,
-            math.nan if goal.threshold is None else math.nextafter(goal.threshold, -math.inf),
-            goal.ceiling,
-            shared.cases.least,
-            settings.steps,
-            settings.settled,
-            settings.programmes,
-        )
+        self._heaps: list[Heap] = []  # none before the first bounds
+        self._best = _no_best(incumbent.value, shared.joint.inputs)
+        self._most, self._turn = FIRST_BOXES, 1
+
+    @property
+    def bytes(self) -> int:
+        """What the open boxes take."""
+        return sum(map(size_of, self._heaps))
 
     @property
     def closed(self) -> float:
@@ -64,21 +64,16 @@ class CompiledSearch:
     @property
     def upper(self) -> float:
         """No input attains more."""
-        if self._heap is None:
+        if not self._heaps:
             return math.inf
-        heap = self._heap
-        waiting = float(heap.bound[heap.order[0]]) if heap.count[0] else -math.inf
-        return max(self.incumbent.value, self.closed, waiting)
+        return max(self.incumbent.value, self.closed, *map(_highest, self._heaps))
 
     @property
     def done(self) -> bool:
         """Whether nothing is open above the target."""
-        heap = self._heap
-        if heap is None or not heap.count[0]:
-            return heap is not None
         from karenina.engine.explore import target_of
 
-        return bool(heap.bound[heap.order[0]] <= target_of(self._plan, self._best))
+        return bool(self._heaps) and max(map(_highest, self._heaps)) <= target_of(self._plan, self._best)
 
     @property
     def decided(self) -> bool:
@@ -92,53 +87,92 @@ class CompiledSearch:
         """Whether all that is open lies within rounding of the threshold: no split will tell."""
         return self.goal.threshold is not None and self.upper <= self.goal.threshold + self._plan.least_gap
 
+    @property
+    def _wide_enough(self) -> bool:
+        return self.goal.threshold is None and self.goal.reached(self.incumbent.value, self.upper)
+
+    @property
+    def _plan(self) -> Plan:
+        goal, cases, settings = self.goal, self.shared.cases, self.settings
+        closing, relative = (goal.tolerance, goal.relative_tolerance) if goal.closing is None else (goal.closing, 0.0)
+        return Plan(
+            closing,
+            relative,
+            4 * float(self._ask.error.max()),
+            goal.tolerance,
+            goal.relative_tolerance,
+            math.nan if goal.threshold is None else math.nextafter(goal.threshold, -math.inf),
+            goal.ceiling,
+            cases.least,
+            settings.steps,
+            settings.settled,
+            settings.programmes,
+        )
+
     def run(self, deadline: float) -> None:
         """Search until the goal is reached or the time is over; the first bounds are always computed."""
-        from karenina.engine.explore import explore
-
-        self._climb(deadline)
-        if self.decided:
-            return
-        self._plant()
-        net, ask, plan, best, heap = self._net, self._ask, self._plan, self._best, self._heap
-        most, turn = FIRST_BOXES, 1
-        while not self.done and not self.decided:
+        if not self._heaps:
+            self._climb(deadline)
+            if self.decided:
+                return
+            self._plant()
+        while not (self.done or self.decided or self._wide_enough):
             if self.beyond_precision:
                 self.incumbent.snap()
                 break
             if time.perf_counter() >= deadline:
                 break
-            heap = self._heap = _with_room(heap)
-            self.boxes += explore(net, ask, plan, heap, best, min(most, len(heap.order) - int(heap.count[0]) - 2))
-            self._take()
-            if turn & (turn - 1) == 0:  # in turns 1, 2, 4, 8, ...
+            self._explore()
+            if self._turn & (self._turn - 1) == 0 and not self.done:  # in turns 1, 2, 4, 8, ...
                 self.incumbent.polish(deadline)
-                best.value[0] = max(best.value[0], self.incumbent.value)
-            turn += 1
-            most = min(2 * most, MOST_BOXES)
+                self._best.value[0] = max(self._best.value[0], self.incumbent.value)
+            self._turn += 1
+            self._most = min(2 * self._most, MOST_BOXES)
+
+    def _explore(self) -> None:
+        """One turn: each heap is worked on for a while, all of them from the same best value."""
+        from karenina.engine.explore import explore
+
+        if _uneven(self._heaps) if len(self._heaps) > 1 else self.boxes >= SHARED_FROM:
+            self._heaps = shared_out(self._heaps, HEAPS)
+        self._heaps = [with_room(heap) for heap in self._heaps]
+        if len(self._heaps) == 1:
+            (heap,) = self._heaps
+            self.boxes += explore(self._net, self._ask, self._plan, heap, self._best, self._most)
+        else:
+            bests = [copied(self._best) for _ in self._heaps]
+            pool = compiled.threads(self.settings.threads or 1)
+            work = [
+                pool.submit(explore, self._net, self._ask, self._plan, heap, best, self._most)
+                for heap, best in zip(self._heaps, bests, strict=True)
+            ]
+            self.boxes += sum(each.result() for each in work)
+            self._best = merged(self._best, bests)
+        self._take()
 
     def _plant(self) -> None:
-        """Bound the boxes of all cases; where the networks look alike, also by differences, and keep what is tighter."""
+        """Bound the boxes of all cases; where the networks look alike, also by differences, if that is tighter."""
         self._plant_once()
-        plain, found = (self._net, self._ask, self._heap), self.upper
-        joint = self.shared.joint
-        if joint.stack != 2 or not len(self.shared.cases.offset) or not _alike(joint):
+        plain, found, joint = (self._net, self._ask, self._heaps), self.upper, self.shared.joint
+        if joint.stack != 2 or self.done or not _alike(joint):
             return
-        query, device = self.incumbent.query, torch.device("cpu")
-        cases, rounding = Cases.of(query, joint, device, near=True)
+        closed = self.closed
+        cases, rounding = Cases.of(self.incumbent.query, joint, CPU, near=True)
         if not rounding.finite or not math.isfinite(cases.least):
             return
         self._net, self._ask = pack_weights(joint, rounding), pack_question(cases, True)
         self._plant_once()
-        if self.upper > MUCH_TIGHTER * found:
-            self._net, self._ask, self._heap = plain
+        if not self.upper <= MUCH_TIGHTER * found:
+            self._net, self._ask, self._heaps = plain
+            self._best.closed[0] = closed
 
     def _plant_once(self) -> None:
         from karenina.engine.explore import plant
 
         self._best.closed[0] = -math.inf
-        self._heap = new_heap(self._net, self._ask, max(FIRST_SLOTS, 2 * len(self._ask.offset)))
-        self.boxes += plant(self._net, self._ask, self._plan, self._heap, self._best)
+        heap = new_heap(self._net, self._ask, max(FIRST_SLOTS, 2 * len(self._ask.offset)))
+        self.boxes += plant(self._net, self._ask, self._plan, heap, self._best)
+        self._heaps = [heap]
         self._take()
 
     def _climb(self, deadline: float) -> None:
@@ -154,7 +188,7 @@ class CompiledSearch:
             x, case_of = random_starts(cases, self.settings.starts)
             box = cases.lower[case_of], cases.upper[case_of]
             ascend(self.shared.joint, cases, self.incumbent, x, case_of, box, steps=10, deadline=deadline)
-            self._best.value[0] = self.incumbent.value
+            self._best.value[0] = max(self._best.value[0], self.incumbent.value)
 
     def _take(self) -> None:
         """What compiled code has found becomes the incumbent."""
@@ -164,20 +198,25 @@ class CompiledSearch:
             incumbent.witness = torch.from_numpy(best.x.copy())
 
 
+def _no_best(value: float, inputs: int) -> Best:
+    nothing = np.array([-math.inf])
+    return Best(np.array([value]), np.zeros(inputs), np.array([-1]), nothing, np.zeros(3, np.int64))
+
+
+def _highest(heap: Heap) -> float:
+    return float(heap.bound[heap.order[0]]) if heap.count[0] else -math.inf
+
+
+def _uneven(heaps: list[Heap]) -> bool:
+    """Whether one heap has run dry beside others that have not."""
+    counts = [int(heap.count[0]) for heap in heaps]
+    return 4 * min(counts) < max(counts)
+
+
 def _alike(joint: Joint) -> bool:
     """Whether the networks' weights differ by less than they measure."""
     apart = sum(float((w[0] - w[1]).square().sum()) for w in joint.weights)
     return apart < ALIKE**2 * sum(float(w.square().sum()) for w in joint.weights)
-
-
-def _with_room(heap: Heap) -> Heap:
-    """The heap, twice as large if it is half full."""
-    slots, count = len(heap.order), int(heap.count[0])
-    if 2 * count + 4 <= slots:
-        return heap
-    grown = [np.concatenate([array, np.empty_like(array)]) for array in heap[2:]]
-    order = np.concatenate([heap.order, np.arange(slots, 2 * slots)])
-    return Heap(heap.count, order, *grown)
 
 
 @cache
@@ -194,4 +233,4 @@ def warm_up() -> None:
     layer = Layer.of([[1.0], [-1.0]], [0.0, 0.0], RELU)
     networks = tuple(Network((layer, Layer.of([[w, 1.0]], [0.0]))) for w in (1.0, 2.0))
     case = Case(Box([-1.0], [1.0]), np.array([1.0, -1.0]), 0.0, np.ones((1, 2)), np.zeros(1))
-    Engine("cpu")._search(Query(networks, (case,)), Goal(1e-6), time.perf_counter())
+    Engine("cpu").search(Query(networks, (case,)), Goal(1e-6), time.perf_counter())

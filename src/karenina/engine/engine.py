@@ -18,6 +18,7 @@ from karenina.engine.cases import Cases
 from karenina.engine.compiled_search import CompiledSearch, warm_up
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
+from karenina.engine.paused import Paused
 from karenina.engine.search import Search
 from karenina.engine.settings import Settings
 from karenina.engine.threads import one_torch_thread
@@ -29,35 +30,50 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """karenina's own back end. `device` is "auto", "cpu" or "cuda"."""
+    """karenina's own back end. `device` is "auto", "cpu" or "cuda".
+
+    Searches that a coarse goal has stopped are kept, the latest of them as far as memory allows, and go on when the
+    same query is asked again with a finer goal.
+    """
 
     def __init__(self, device: str = "auto", settings: Settings | None = None) -> None:
         self.device = _device(device)
         settings = settings or Settings()
         threads = torch.get_num_threads() if settings.threads is None else settings.threads
         self.settings = replace(settings, threads=threads if compiled.available() else 0)
+        self._paused = Paused(self.settings.memory)
 
-    def answer(self, query: Query, goal: Goal | None = None) -> Answer:
-        """The maximum of the query, to the goal or within its time limit."""
-        if self._compiled:
-            warm_up()
-        return self._search(query, goal or Goal(), time.perf_counter())
+    @property
+    def threads(self) -> int:
+        """How many queries may well be asked at the same time."""
+        return (self.settings.threads or 1) if self._compiled else 1
 
     @property
     def _compiled(self) -> bool:
         return bool(self.settings.threads) and self.device.type == "cpu"
 
-    def _search(self, query: Query, goal: Goal, start: float) -> Answer:
+    def answer(self, query: Query, goal: Goal | None = None) -> Answer:
+        """The maximum of the query, to the goal or within its time limit."""
+        if self._compiled:
+            warm_up()
+        return self.search(query, goal or Goal(), time.perf_counter())
+
+    def search(self, query: Query, goal: Goal, start: float) -> Answer:
+        """The answer; the time counts from `start`."""
         with torch.no_grad(), one_torch_thread():
-            joint = Joint.of(query.networks, self.device)
-            cases, rounding = Cases.of(query, joint, self.device)
-            incumbent = Incumbent(query, joint, cases)
-            if not rounding.finite or not math.isfinite(cases.least):
-                return Answer(query.floor, math.inf, Status.OVERFLOW, seconds=time.perf_counter() - start)
-            kind = CompiledSearch if self._compiled else Search
-            search = kind(Bounder(joint, cases, rounding), incumbent, goal, self.settings)
+            search: Search | CompiledSearch | None = self._paused.take(query, goal) if self._compiled else None
+            if search is None:
+                joint = Joint.of(query.networks, self.device)
+                cases, rounding = Cases.of(query, joint, self.device)
+                if not rounding.finite or not math.isfinite(cases.least):
+                    return Answer(query.floor, math.inf, Status.OVERFLOW, seconds=time.perf_counter() - start)
+                kind = CompiledSearch if self._compiled else Search
+                search = kind(Bounder(joint, cases, rounding), Incumbent(query, joint, cases), goal, self.settings)
             search.run(start + goal.time_limit)
-            return _answer(search, goal, time.perf_counter() - start)
+            answer = _answer(search, goal, time.perf_counter() - start)
+            if isinstance(search, CompiledSearch):
+                self._paused.keep(query, goal, search)
+            return answer
 
 
 def _device(name: str) -> torch.device:

@@ -17,7 +17,7 @@ from karenina.engine.tighten_box import Steps, evaluate, new_steps, tighten
 
 __all__ = ["explore", "offer", "plant", "target_of"]
 
-EASY = 12  # loose neurons so few that linear programmes always pay
+EASY = 8  # loose neurons so few that linear programmes always pay
 FREE_PROGRAMMES = 64
 INSIDE = 2e-9  # how far inside the constraints the programmes stay: more than they may be off
 
@@ -70,7 +70,7 @@ def target_of(plan: Plan, best: Best) -> float:
     value = best.value[0]
     if value == -np.inf:
         return plan.least
-    return value + max(0.99 * max(plan.tolerance, plan.relative_tolerance * abs(value)), plan.least_gap)
+    return float(value + max(0.99 * max(plan.tolerance, plan.relative_tolerance * abs(value)), plan.least_gap))
 
 
 @compiled
@@ -78,7 +78,7 @@ def _aim(plan: Plan, best: Best, target: float) -> float:
     """Where tightening steps head for: a little below the target."""
     if not np.isnan(plan.threshold) or best.value[0] == -np.inf:
         return target - max(1e-6 * abs(target), plan.least_gap)
-    return (target + best.value[0]) / 2
+    return float((target + best.value[0]) / 2)
 
 
 @compiled
@@ -89,7 +89,8 @@ def _over(plan: Plan, best: Best, highest: float) -> bool:
         return True
     if not np.isnan(plan.threshold):
         return bool(value > plan.threshold or highest <= plan.threshold + plan.least_gap)
-    return bool(max(highest, best.closed[0]) - value <= plan.enough)
+    width = max(highest, best.closed[0]) - value
+    return bool(width <= plan.enough or width <= plan.relative_enough * abs(value))
 
 
 @compiled
@@ -181,10 +182,10 @@ def _bound(
 @compiled
 def _differences_help(room: Room) -> bool:
     """Whether a pair of neurons was taken by its difference."""
+    taken = 0
     for way in room.way:
-        if way != APART:
-            return True
-    return False
+        taken += way != APART
+    return taken > 0
 
 
 @compiled

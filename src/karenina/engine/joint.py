@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,11 @@ class Joint:
 
     @classmethod
     def of(cls, networks: Sequence[Network], device: torch.device) -> Joint:
+        """The joint network, kept a while: one pair of networks is often asked about several times in a row."""
+        return _joined(tuple(networks), device)
+
+    @classmethod
+    def _join(cls, networks: Sequence[Network], device: torch.device) -> Joint:
         chains = [_ending_affine(network).layers for network in networks]
         if len({_architecture(chain) for chain in chains}) > 1 or _share_neurons(chains):
             joined = reduce(concatenate, [Network(chain) for chain in chains])
@@ -94,6 +99,11 @@ class Joint:
         for k in reversed(range(self.depth)):
             g = (g * self.kinds[k].derivative(hidden[k])) @ self.weights[k]
         return g.sum(0)
+
+
+@lru_cache(maxsize=8)
+def _joined(networks: tuple[Network, ...], device: torch.device) -> Joint:
+    return Joint._join(networks, device)
 
 
 def affine(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

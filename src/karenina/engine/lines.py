@@ -15,7 +15,17 @@ import numpy as np
 
 from karenina.engine.packed import CLIP, ELU, KINK, SIGMOID, SOFTPLUS, TANH, Array
 
-__all__ = ["activation", "compiled", "dot", "dot_absolute", "has_one_kink", "slope_at", "slope_range", "vectorised", "write_lines"]
+__all__ = [
+    "activation",
+    "compiled",
+    "dot",
+    "dot_absolute",
+    "has_one_kink",
+    "slope_at",
+    "slope_range",
+    "vectorised",
+    "write_lines",
+]
 
 TINY = 1e-300  # keeps 0 / 0 at 0
 NARROW = 1e-6  # a chord across less is all rounding
@@ -61,11 +71,11 @@ def activation(kinds: Array, p: int, z: float) -> float:
     """The activation at z. Row p of kinds: its number, two parameters, its least and greatest slope."""
     code = kinds[p, 0]
     if code == KINK:
-        return kinds[p, 2] * z if z > 0 else kinds[p, 1] * z
+        return float(kinds[p, 2] * z if z > 0 else kinds[p, 1] * z)
     if code == TANH:
         return math.tanh(z)
     if code == CLIP:
-        return min(max(z, kinds[p, 1]), kinds[p, 2])
+        return float(min(max(z, kinds[p, 1]), kinds[p, 2]))
     if code == SIGMOID:
         return 0.5 + 0.5 * math.tanh(0.5 * z)
     if code == SOFTPLUS:
@@ -78,7 +88,7 @@ def slope_at(kinds: Array, p: int, z: float) -> float:
     """The derivative at z."""
     code = kinds[p, 0]
     if code == KINK:
-        return kinds[p, 2] if z > 0 else kinds[p, 1]
+        return float(kinds[p, 2] if z > 0 else kinds[p, 1])
     if code == TANH:
         t = math.tanh(z)
         return 1 - t * t
@@ -97,7 +107,7 @@ def slope_range(kinds: Array, p: int, low: float, high: float) -> tuple[float, f
     """The least and the greatest slope of any chord in [low, high]."""
     code, left, right = kinds[p, 0], slope_at(kinds, p, low), slope_at(kinds, p, high)
     least, most = min(left, right), max(left, right)
-    if code == KINK or code == CLIP:
+    if code in (KINK, CLIP):
         if code == CLIP and low <= kinds[p, 2] and high >= kinds[p, 1]:
             most = 1.0
             if low <= kinds[p, 1] or high >= kinds[p, 2]:
@@ -105,7 +115,7 @@ def slope_range(kinds: Array, p: int, low: float, high: float) -> tuple[float, f
         if code == KINK and low <= 0 <= high:
             least, most = min(kinds[p, 1], kinds[p, 2]), max(kinds[p, 1], kinds[p, 2])
         return least, most
-    if (code == TANH or code == SIGMOID) and low <= 0 <= high:
+    if code in (TANH, SIGMOID) and low <= 0 <= high:
         most = 1.0 if code == TANH else 0.25
     if code == ELU and low <= 0 <= high:
         most = max(most, kinds[p, 1])
@@ -120,7 +130,7 @@ def has_one_kink(kinds: Array, p: int, low: float, high: float) -> bool:
     if kinds[p, 0] == KINK:
         return bool(low < 0 < high and kinds[p, 1] != kinds[p, 2])
     if kinds[p, 0] == CLIP:
-        return (low < kinds[p, 1] < high) != (low < kinds[p, 2] < high)
+        return bool((low < kinds[p, 1] < high) != (low < kinds[p, 2] < high))
     return False
 
 
@@ -184,7 +194,7 @@ def _smooth(kinds: Array, p: int, low: float, high: float, lines: Array, n: int)
     lines[0, n] = lines[1, n] = lines[4, n] = lines[5, n] = slope
     lines[2, n] = lines[6, n] = 0.0
     lines[3, n], lines[7, n] = most, least
-    return slope
+    return float(slope)
 
 
 @compiled
@@ -197,7 +207,7 @@ def _stationary(kinds: Array, p: int, slope: float, side: int) -> float:
         return sign * 2 * math.atanh(math.sqrt(min(max(1 - 4 * slope, 0.0), 1.0)))
     if code == SOFTPLUS:
         share = min(max(slope, 0.0), 1.0)
-        return np.log(share / (1 - share))
+        return float(np.log(share / (1 - share)))
     if side == 0:
         return 0.0
-    return min(0.0, np.log(slope / kinds[p, 1] if kinds[p, 1] != 0.0 else slope))
+    return float(min(0.0, np.log(slope / kinds[p, 1] if kinds[p, 1] != 0.0 else slope)))

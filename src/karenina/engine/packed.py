@@ -92,7 +92,7 @@ class Tableau(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked, the cases along the first axis: objective @ outputs + offset where rows @ outputs + offsets >= 0."""
+    """What is asked, case by case: objective @ outputs + offset where rows @ outputs + row_offset >= 0."""
 
     lower: Array  # (cases, inputs)
     upper: Array
@@ -109,10 +109,11 @@ class Question(NamedTuple):
 class Plan(NamedTuple):
     """When a box is closed, and when the search may stop."""
 
-    tolerance: float
-    relative_tolerance: float
+    tolerance: float  # boxes this close above the best value are closed
+    relative_tolerance: float  # or this close relative to it
     least_gap: float  # a smaller one is beyond float64
-    enough: float  # the search stops when the interval is no wider, as if it had never looked
+    enough: float  # the search stops when the interval is no wider
+    relative_enough: float
     threshold: float  # boxes that stay below are closed; NaN: none
     ceiling: float  # the search stops when the best value reaches it
     least: float  # no input's objective is less
@@ -124,7 +125,7 @@ class Plan(NamedTuple):
 class Heap(NamedTuple):
     """Open boxes: order[: count] is a heap, the highest bound first; the other entries are free slots."""
 
-    count: Integers  # (1,)
+    count: Integers  # type: ignore[assignment]  # (1,); hides a method of tuples that nobody needs here
     order: Integers  # (slots,)
     bound: Array  # (slots,)
     case: Integers  # (slots,)

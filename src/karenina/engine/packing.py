@@ -11,11 +11,11 @@ import torch
 from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import flat
-from karenina.engine.packed import CLIP, ELU, KINK, SIGMOID, SOFTPLUS, TANH, Heap, Question, Weights
+from karenina.engine.packed import CLIP, ELU, KINK, SIGMOID, SOFTPLUS, TANH, Question, Weights
 from karenina.engine.rounding import UNIT, Rounding
 from karenina.network import Activation
 
-__all__ = ["new_heap", "pack_question", "pack_weights"]
+__all__ = ["pack_question", "pack_weights"]
 
 _SMOOTH = {"tanh": TANH, "sigmoid": SIGMOID, "softplus": SOFTPLUS}
 _SLOPES = {"relu": (0.0, 1.0), "identity": (1.0, 1.0), "abs": (-1.0, 1.0)}
@@ -63,12 +63,7 @@ def pack_question(cases: Cases, near: bool) -> Question:
         # A few units in the last place: moving x by that changes no more than rounding does.
         16 * UNIT * torch.maximum(cases.lower.abs(), cases.upper.abs()),
     )
-    return Question(*(t.contiguous().numpy() for t in tensors), near)
-
-
-def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
-    """An empty heap with so many slots."""
-    inputs, neurons, constraints = len(ask.lower[0]), len(net.errors), ask.rows.shape[1]
-    integers = (np.zeros(1, np.int64), np.arange(slots), np.empty(slots), *np.zeros((3, slots), np.int64))
-    floats = (np.empty((slots, size)) for size in (inputs, inputs, neurons, neurons, neurons, constraints))
-    return Heap(*integers, *floats)
+    lower, upper, objective, offset, error, rows, row_offset, row_error, least = (
+        t.contiguous().numpy() for t in tensors
+    )
+    return Question(lower, upper, objective, offset, error, rows, row_offset, row_error, least, near)

@@ -35,7 +35,7 @@ class Rounding:
 
     @classmethod
     def of(cls, joint: Joint, lower: Tensor, upper: Tensor, *, near: bool = False) -> Rounding:
-        """Constants for every box inside [lower, upper] (inputs,); near: for bounds by differences of paired neurons."""
+        """Constants for every box inside [lower, upper] (inputs,); near: for bounds by differences of neurons."""
         return cls._near(joint, lower, upper) if near else cls._of(joint, lower, upper, joint.stack)
 
     @classmethod

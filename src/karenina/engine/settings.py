@@ -13,7 +13,7 @@ class Settings:
 
     steps: int = 3  # Polyak steps a node
     starts: int = 16  # random starts of gradient ascent a case
-    ascent: int = 20  # its steps
+    ascent: int = 10  # its steps
     memory: int = 2 << 30  # bytes of open nodes before the search goes depth-first
     threads: int | None = None  # of compiled code: as many as torch has; 0: torch instead of compiled code
     settled: int = 40  # loose neurons at which a compiled search over them is tried

@@ -24,6 +24,7 @@ OPTIMAL, INFEASIBLE, CUTOFF, STOPPED = 0, 1, 2, 3
 EPSILON = 1e-9  # the least pivot
 VIOLATED = 1e-10  # by how much a variable may leave its range
 
+
 @compiled
 def line(lines: Array, neuron: int, number: int) -> tuple[float, float]:
     """Slope and intercept of one of a neuron's lines."""

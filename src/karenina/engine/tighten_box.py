@@ -38,6 +38,7 @@ class Steps(NamedTuple):
 
 @compiled
 def new_steps(net: Weights, ask: Question) -> Steps:
+    """Room for the steps of one box."""
     neurons, constraints, inputs = len(net.errors), ask.rows.shape[1], net.sizes[0]
     return Steps(
         np.empty(neurons),

@@ -79,7 +79,7 @@ class Context:
 
     def key(self, first: str, second: str, goal: Goal) -> str:
         """Of the question how far the networks of these digests, in this order, disagree."""
-        stop = f"{goal.tolerance!r} {goal.relative_tolerance!r} {goal.threshold!r} {goal.ceiling!r}"
+        stop = f"{goal.tolerance!r} {goal.relative_tolerance!r} {goal.threshold!r} {goal.ceiling!r} {goal.closing!r}"
         question = f"{self.hash} {short(first)} {short(second)} {stop}"
         return hashlib.blake2b(question.encode(), digest_size=SHORT // 2).hexdigest()
 

@@ -1,0 +1,66 @@
+"""Heaps of open boxes from outside: made, enlarged, shared out and joined. Compiled code works inside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from karenina.engine.packed import Best, Heap, Question, Weights
+
+__all__ = ["copied", "merged", "new_heap", "shared_out", "size_of", "with_room"]
+
+
+def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
+    """An empty heap with so many slots."""
+    inputs, neurons, constraints = ask.lower.shape[1], len(net.errors), ask.rows.shape[1]
+    integers = (np.zeros(1, np.int64), np.arange(slots), np.empty(slots), *np.zeros((3, slots), np.int64))
+    floats = (np.empty((slots, size)) for size in (inputs, inputs, neurons, neurons, neurons, constraints))
+    return Heap(*integers, *floats)
+
+
+def size_of(heap: Heap) -> int:
+    """Bytes."""
+    return sum(array.nbytes for array in heap)
+
+
+def with_room(heap: Heap) -> Heap:
+    """The heap, twice as large if it is more than half full."""
+    slots = len(heap.order)
+    if 2 * int(heap.count[0]) + 4 <= slots:
+        return heap
+    grown = [np.concatenate([array, np.empty_like(array)]) for array in heap[2:]]
+    return Heap(heap.count, np.concatenate([heap.order, np.arange(slots, 2 * slots)]), *grown)
+
+
+def shared_out(heaps: Sequence[Heap], count: int) -> list[Heap]:
+    """The same boxes on so many heaps, dealt out from the highest bound to the lowest."""
+    slots = [heap.order[: heap.count[0]] for heap in heaps]
+    fields = [np.concatenate([a[s] for a, s in zip(arrays, slots, strict=True)]) for arrays in _fields(heaps)]
+    highest_first = np.argsort(-fields[0], kind="stable")
+    dealt = [highest_first[place::count] for place in range(count)]
+    return [_heap_of([array[own] for array in fields], len(own)) for own in dealt]
+
+
+def _fields(heaps: Sequence[Heap]) -> list[tuple[np.ndarray, ...]]:
+    return list(zip(*(heap[2:] for heap in heaps), strict=True))
+
+
+def _heap_of(fields: Sequence[np.ndarray], count: int) -> Heap:
+    """A heap of boxes that come with the highest bound first: such a list is a heap."""
+    room = 2 * count + 8
+    arrays = [np.concatenate([a, np.zeros((room - count, *a.shape[1:]), a.dtype)]) for a in fields]
+    return Heap(np.array([count]), np.arange(room), *arrays)
+
+
+def copied(best: Best) -> Best:
+    """One that can change by itself."""
+    return Best(best.value.copy(), best.x.copy(), best.case.copy(), best.closed.copy(), best.effort.copy())
+
+
+def merged(before: Best, found: Sequence[Best]) -> Best:
+    """The best of all, and the work of all; the first among equals."""
+    best = max(found, key=lambda each: float(each.value[0]))
+    closed = np.array([max(float(each.closed[0]) for each in found)])
+    effort = before.effort + sum(each.effort - before.effort for each in found)
+    return Best(best.value, best.x, best.case, closed, effort)
