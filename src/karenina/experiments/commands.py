@@ -44,6 +44,12 @@ def reproduce(
     anew: Annotated[bool, typer.Option("--anew", help="Measure all pairs, also those that are stored.")] = False,
     tolerance: Annotated[float, typer.Option("--tolerance", metavar="T", help="Of a pair's disagreement.")] = 1e-3,
     jobs: Annotated[int, typer.Option("--jobs", min=0, metavar="N", help="Processes; 0: one for every core.")] = 1,
+    models: Annotated[
+        int | None,
+        typer.Option(
+            "--models", min=2, metavar="N", help="The first N of a population, or as many as are stored."
+        ),
+    ] = None,
     page: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="A page whose tables are written anew as well.")
     ] = None,
@@ -56,7 +62,7 @@ def reproduce(
     from karenina.experiments.reproduce import reproduce as run
 
     told = _told()
-    results = run(names, population or [], out, Work(anew, tolerance, jobs), told)
+    results = run(names, population or [], out, Work(anew, tolerance, jobs, models), told)
     if figures:
         draw(results, told)
     if page is not None:

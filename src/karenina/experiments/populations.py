@@ -5,7 +5,7 @@ A population is only a name here: one that the zoo ships later takes part in eve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,12 @@ class Subject:
     def good_in(self, preset: str) -> Flags:
         found: Flags = self.rewards[preset] > self.threshold
         return found
+
+    def first(self, count: int) -> Subject:
+        """The first models only, the named set first; at least that."""
+        kept = max(count, len(self.chosen))
+        rewards = {preset: values[:kept] for preset, values in self.rewards.items()}
+        return replace(self, names=self.names[:kept], networks=self.networks[:kept], rewards=rewards)
 
     @property
     def out_presets(self) -> tuple[str, ...]:

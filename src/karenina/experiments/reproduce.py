@@ -27,11 +27,12 @@ Told = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Work:
-    """How tables are measured: anew or only what is missing, how exactly, on how many processes."""
+    """How tables are measured: anew or only what is missing, how exactly, on how many processes, how large."""
 
     anew: bool = False
     tolerance: float = TOLERANCE
     jobs: int = 1
+    models: int | None = None  # the first so many of each population only, where more are not stored
 
 
 # Each from a population and its table; None where the population does not fit the experiment.
@@ -52,7 +53,7 @@ def reproduce(
     results = Results(folder)
     wanted, chosen = _asked([*names, *populations])
     for population in chosen:
-        own = subject(population)
+        own = _limited(subject(population), results, work)
         table = _table(own, results, work, told)
         for name in wanted:
             if name != TABLES:
@@ -71,6 +72,15 @@ def _asked(names: Sequence[str]) -> tuple[list[str], list[str]]:
     wanted = [name for name in experiments if name in names]
     chosen = [name for name in populations if name in names]
     return wanted if wanted and ALL not in names else experiments, chosen or populations
+
+
+def _limited(own: Subject, results: Results, work: Work) -> Subject:
+    """The first models of a population, as many as wanted, or as many as the stored table has."""
+    if work.models is None:
+        return own
+    path = results.table_path(own.name)
+    stored = len(results.table(own.name).names) if path.exists() else 0
+    return own.first(max(work.models, stored))
 
 
 def _table(own: Subject, results: Results, work: Work, told: Told) -> Table:

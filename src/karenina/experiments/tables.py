@@ -33,7 +33,7 @@ Integers = npt.NDArray[np.int64]
 UNIT = 1e-6  # bounds are kept as whole multiples of it, so that sums of them are exact
 TOLERANCE = 1e-3
 TIME_LIMIT = 60.0  # seconds a pair
-_SAVE_EVERY = 500  # pairs
+_SAVE_EVERY = 50  # pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,9 @@ def measure_table(
 ) -> Table:
     """All pairs of a population to the tolerance; with `keep`, what is known is saved there now and then."""
     table = _begun(subject, tolerance, before)
-    waiting = [pair for pair in itertools.combinations(range(len(subject.names)), 2) if table.upper[pair] < 0]
+    # By the later of the two: the table of the first models is whole before the next one's pairs begin.
+    every = sorted(itertools.combinations(range(len(subject.names)), 2), key=lambda pair: pair[::-1])
+    waiting = [pair for pair in every if table.upper[pair] < 0]
     tasks = [PairTask(i, j, Goal(tolerance, time_limit=TIME_LIMIT)) for i, j in waiting]
     with _measure(subject, jobs) as measure:
         for done, (task, found) in enumerate(measure(tasks), start=1):
