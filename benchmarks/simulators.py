@@ -48,7 +48,8 @@ class Row:
 
     @property
     def ratios(self) -> tuple[str, str]:
-        return tuple("-" if t is None else f"{self.ours / t:.0f}" for t in (self.theirs, self.their_vector))  # type: ignore[return-value]
+        single = "-" if self.theirs is None else f"{self.ours / self.theirs:.0f}"
+        return single, "-" if self.their_vector is None else f"{self.ours / self.their_vector:.1f}"
 
 
 def main() -> None:
