@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from near_copies import near_copy
 from random_networks import PIECEWISE_LINEAR, points
 
 from karenina.domain import Box
@@ -167,6 +168,119 @@ def test_a_constraint_missed_by_a_hair_is_never_certified(seed: int) -> None:
     outputs = joint.outputs(torch.tensor([x], dtype=torch.float64))
     _, holds = cases.certified(torch.zeros(1, dtype=torch.int64), outputs)
     assert holds.item() <= 0
+
+
+def near_cancelling_query(rng: np.random.Generator) -> Query:
+    """A cancelling network and a copy of it that differs in last digits, or in a few thousandths, of its weights."""
+    first = cancelling_query(rng).networks[0]
+    second = near_copy(rng, first, str(rng.choice(["equal", "by a billionth", "by one per cent", "one sign"])))
+    objective, centre = rng.normal(size=first.output_size), rng.normal(size=first.input_size)
+    radius = rng.random(first.input_size) * rng.choice([1e-3, 1.0, 1e6])  # wide, so that neurons are loose
+    case = Case(Box(centre - radius, centre + radius), np.concatenate([objective, -objective]), float(rng.normal()))
+    return Query((first, second), (case,))
+
+
+@pytest.mark.parametrize("near", [False, True], ids=["each by itself", "by differences"])
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_compiled_bounds_hold_in_rationals(near: bool, seed: int) -> None:
+    """Of pre-activations, of their differences, of the lines of those, and of the objective with any slopes."""
+    pytest.importorskip("numba")
+    from packed_boxes import pack, root_of
+
+    from karenina.engine.tighten_box import evaluate as compiled_evaluate
+
+    rng = np.random.default_rng(seed)
+    query = near_cancelling_query(rng) if near else cancelling_query(rng)
+    packed = pack(query, near)
+    assert not near or packed.joint.stack == 2
+    room = root_of(packed)
+    slopes = (room.start, rng.normal(size=len(room.start)))
+    bounds = [compiled_evaluate(packed.net, packed.ask, 0, room, t, np.zeros(0), near) for t in slopes]
+    for x in some_points(rng, query.cases[0].box)[:8]:
+        assert exact_value(query, x) <= Fraction(min(bounds))
+        at = 0
+        for k, width in enumerate(packed.joint.widths):
+            z = [_pre_activations(packed.joint, s, k, x) for s in range(packed.joint.stack)]
+            for s, m in itertools.product(range(packed.joint.stack), range(width)):
+                neuron = packed.joint.stack * at + s * width + m
+                assert Fraction(room.low[neuron]) <= z[s][m] <= Fraction(room.high[neuron])
+            for m in range(width) if near else ():
+                check_difference(room.apart[:, at + m], z[0][m], z[1][m])
+            at += width
+
+
+def check_difference(apart: np.ndarray, one: Fraction, two: Fraction) -> None:
+    """The difference of two paired pre-activations lies in its range, where it was needed."""
+    if np.isfinite(apart[6]):
+        assert Fraction(apart[0]) <= two - one <= Fraction(apart[1])
+
+
+@given(seeds, st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_constants_for_differences_cover_what_rounding_does(seed: int, by_layer_above: bool) -> None:
+    """`descend` alone, from any layer and with coefficients that cancel: off by no more than the constants say."""
+    pytest.importorskip("numba")
+    from packed_boxes import pack, root_of
+
+    from karenina.engine.box import descend
+
+    rng = np.random.default_rng(seed)
+    query = near_cancelling_query(rng)
+    packed = pack(query, near=True)
+    room, at = root_of(packed), 0
+    for k, width in enumerate(packed.joint.widths):
+        rows = rng.normal(size=(2, width)) * rng.choice(MAGNITUDES, size=(1, width) if by_layer_above else (1, 1))
+        rows[1] = -rows[0] * (1 + rng.choice([0.0, 2**-52, 1e-9], size=width))
+        room.above[:, :width] = rows
+        bound = Fraction(descend(packed.net, room, k, room.start, True))
+        errors = packed.net.errors[2 * at : 2 * (at + width)].reshape(2, width)
+        error = sum((Fraction(a) for a in (np.abs(rows) * errors).flatten().tolist()), Fraction(0))
+        for x in some_points(rng, query.cases[0].box)[:6]:
+            z = [_pre_activations(packed.joint, s, k, x) for s in range(2)]
+            value = sum((Fraction(rows[s, m]) * z[s][m] for s in range(2) for m in range(width)), Fraction(0))
+            assert value <= bound + error
+        at += width
+
+
+@given(seeds, st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_compiled_offers_hold_in_rationals(seed: int, near: bool) -> None:
+    """A point is taken only where its value and its constraints hold exactly, however close they are."""
+    pytest.importorskip("numba")
+    from packed_boxes import pack
+
+    from karenina.engine.explore import offer
+    from karenina.engine.packed import Best
+
+    rng = np.random.default_rng(seed)
+    free = near_cancelling_query(rng) if near else cancelling_query(rng)
+    box, row = free.cases[0].box, rng.normal(size=free.output_size)
+    for x in some_points(rng, box)[:6]:
+        edge = float(-exact_row(free, row.tolist(), 0.0, x))
+        for offset in (np.nextafter(edge, -np.inf), edge, np.nextafter(edge, np.inf), edge + abs(edge) * 1e-6 + 1e-6):
+            case = Case(box, free.cases[0].objective, free.cases[0].offset, row[None], np.array([offset]))
+            packed = pack(Query(free.networks, (case,)), near)
+            best = Best(np.array([-np.inf]), np.zeros(box.size), np.array([-1]), np.zeros(1), np.zeros(3, np.int64))
+            work, y = np.empty((2, packed.net.widest)), np.empty(free.output_size)
+            if offer(packed.net, packed.ask, 0, best, np.array(x), work, y):
+                assert exact_row(free, row.tolist(), float(offset), x) >= 0
+                assert Fraction(best.value[0]) <= exact_value(free, x)
+                assert best.x.tolist() == x
+            else:
+                assert best.case[0] == -1
+
+
+@given(seeds)
+@settings(max_examples=25, deadline=None)
+def test_the_engines_interval_of_near_copies_holds_in_rationals(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    query = near_cancelling_query(rng)
+    answer = Engine("cpu").answer(query, Goal(0.0, 1e-3, time_limit=0.2))
+    if answer.witness is not None:
+        assert Fraction(answer.lower) <= exact_value(query, answer.witness.tolist())
+    for x in some_points(rng, query.cases[0].box):
+        assert exact_value(query, x) <= Fraction(answer.upper)
 
 
 def certified(query: Query, seed: int, x: list[float]) -> Fraction:

@@ -6,6 +6,7 @@ import importlib.util
 
 import numpy as np
 import pytest
+from near_copies import KINDS, ONE_PLACE, near_copy
 from random_networks import (
     ALL,
     PIECEWISE_LINEAR,
@@ -13,6 +14,7 @@ from random_networks import (
     dense_network,
     overlap,
     random_box,
+    random_network,
     random_query,
 )
 
@@ -45,8 +47,38 @@ def test_neuron_splits_are_sound(endgame: int) -> None:
     for seed in range(100):
         rng = np.random.default_rng(seed)
         query, goal = random_query(rng, constrained=bool(seed % 2)), Goal(1e-2, time_limit=1)
-        engine = Engine("cpu", Settings(endgame=endgame))
+        engine = Engine("cpu", Settings(endgame=endgame, threads=0))  # only torch splits neurons
         check_answer(query, engine.answer(query, goal), goal, rng)
+
+
+def near_query(rng: np.random.Generator, kind: str, *, constrained: bool) -> Query:
+    """How far a network and a near copy of it differ."""
+    inputs, outputs = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+    first = random_network(
+        rng, inputs, outputs, int(rng.integers(1, 5)), ALL if rng.random() < 0.5 else PIECEWISE_LINEAR
+    )
+    objective, rows = rng.normal(size=outputs), int(constrained)
+    return Query.maximise(
+        (first, near_copy(rng, first, kind)),
+        Domain(random_box(rng, inputs)),
+        [np.concatenate([sign * objective, -sign * objective]) for sign in (1, -1)],
+        constraints=rng.normal(size=(rows, 2 * outputs)),
+        constraint_offsets=2 * rng.normal(size=rows),
+    )
+
+
+@pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
+@pytest.mark.parametrize("kind", [*KINDS, *ONE_PLACE])
+def test_compiled_code_and_torch_agree_on_near_copies(kind: str, constrained: bool) -> None:
+    for seed in range(40):
+        rng, goal = np.random.default_rng([seed, constrained]), Goal(1e-3, time_limit=1)
+        query = near_query(rng, kind, constrained=constrained)
+        ours, theirs = (Engine("cpu", settings).answer(query, goal) for settings in (None, Settings(threads=0)))
+        check_answer(query, ours, goal, rng)
+        if Status.INFEASIBLE in (ours.status, theirs.status):
+            assert ours.status is theirs.status or Status.TIME_LIMIT in (ours.status, theirs.status)
+        else:
+            assert overlap(ours, theirs, 0.0), (seed, ours, theirs)
 
 
 def agree(query: Query, other: Milp | Marabou, tolerance: float, seconds: float) -> bool:
