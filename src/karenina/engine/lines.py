@@ -150,7 +150,7 @@ def _kink(left: float, right: float, low: float, high: float, lines: Array, n: i
     below, above = min(low, 0.0), max(high, 0.0)
     share = above / (above - below + TINY)
     bend = right - left
-    slope = left + bend * share if left != 0.0 or bend != 1.0 else share
+    slope = left + bend * share if share != 1.0 else right  # exactly: a neuron past its kink has one line, not two
     chord, turning = (0, 4) if bend >= 0 else (4, 0)
     lines[chord, n], lines[chord + 1, n], lines[chord + 2, n] = slope, slope, 0.0
     lines[chord + 3, n] = -bend * share * below
