@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,9 @@ from karenina.network import Activation, Layer, Network
 
 pytest.importorskip("numba")
 
+from karenina.engine import lines
+from karenina.engine.box import hidden_bounds
+from karenina.engine.explore import explore
 from karenina.engine.lines import activation as compiled_activation
 from karenina.engine.lines import has_one_kink, slope_at, slope_range, write_lines
 
@@ -160,3 +164,13 @@ def test_a_kink_inside_is_counted(activation: Activation, low: float, width: flo
         assert has_one_kink(kinds_of(activation), 0, low, high) == (len(bends) == 1)
     else:
         assert not has_one_kink(kinds_of(activation), 0, low, high)
+
+
+def test_machine_code_is_kept_only_while_no_compiled_module_changes() -> None:
+    """Numba itself would look at the one file of each function, though its code holds that of others."""
+    folder = Path(lines.__file__).parent
+    here = {path.name for path in folder.glob("*.py") if "@compiled" in path.read_text(encoding="utf-8")}
+    assert {"lines.py", "box.py", "explore.py", "dive.py"} <= here
+    assert all("from karenina.engine.lines import" in (folder / name).read_text() for name in here - {"lines.py"})
+    for function in (write_lines, hidden_bounds, explore):
+        assert function._cache._cache_file._source_stamp == lines.SOURCES  # type: ignore[union-attr]

@@ -6,9 +6,11 @@ and then for the lower line: the least and the greatest slope, and a point with 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
-from typing import TypeVar, cast
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -34,18 +36,42 @@ OUTWARD = 1e-12  # more than the relative rounding of a derivative
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
+def _sources() -> str:
+    """What all compiled modules say, in short."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        source = path.read_bytes()
+        if path.name in ("lines.py", "packed.py") or b"from karenina.engine.lines import" in source:
+            digest.update(source)
+    return digest.hexdigest()
+
+
+SOURCES = _sources()
+
+
+def _with_all_sources(dispatcher: Any) -> Any:
+    """Numba keeps machine code while a function's own file is unchanged, though it holds that of other files too.
+
+    Here it is kept while no file of compiled code has changed.
+    """
+    if hasattr(dispatcher, "_cache"):  # not where numba is told to compile nothing
+        dispatcher._cache._cache_file._source_stamp = SOURCES
+    return dispatcher
+
+
 def compiled(function: Function) -> Function:
     """Machine code that runs beside other threads, is kept on disk, and divides by zero as numpy does.
 
     Products and sums may be fused: the rounding analysis holds with and without.
     """
-    return cast(Function, numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})(function))
+    decorator = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+    return cast(Function, _with_all_sources(decorator(function)))
 
 
 def vectorised(function: Function) -> Function:
     """The same, with sums in whatever order is fastest: the rounding analysis holds in any."""
     decorator = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-    return cast(Function, decorator(function))
+    return cast(Function, _with_all_sources(decorator(function)))
 
 
 @vectorised
