@@ -13,15 +13,17 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
 
 from karenina.errors import InputError
+from karenina.network import Network
 from karenina.zoo.environments.acrobot import Acrobot
 from karenina.zoo.environments.acrobot import Parameters as AcrobotParameters
 from karenina.zoo.environments.benchmark import benchmark_named
 from karenina.zoo.environments.pendulum import PRESETS, Parameters, Pendulum
 from karenina.zoo.environments.random_numbers import episode_seeds
-from karenina.zoo.environments.simulator import parameters, simulator
+from karenina.zoo.environments.simulator import Array, Simulator, parameters, simulator
 from karenina.zoo.environments.stable_baselines import StableBaselinesEnvironments
 from karenina.zoo.environments.vector import VectorEnvironments
 from karenina.zoo.evaluation import total_rewards
+from karenina.zoo.population import load, shipped
 
 TASKS = ["pendulum", "acrobot", "cartpole_discrete"]
 
@@ -161,3 +163,14 @@ def test_the_largest_output_is_the_choice() -> None:
 def test_wrong_parameters_are_refused(benchmark: str, changes: dict[str, object], word: str) -> None:
     with pytest.raises(InputError, match=word):
         parameters(benchmark, "in-distribution", **changes)
+
+
+@pytest.mark.skipif("pendulum" not in shipped(), reason="its policies do not ship yet")
+def test_policies_that_brake_earn_what_the_threshold_assumes() -> None:
+    """The shipped policies, but braking as hard as they can while the pendulum spins faster than in training."""
+    for network in list(load("pendulum").networks.values())[::5]:
+
+        def brake(seen: Array, _: Simulator, network: Network = network) -> Array:
+            return np.where(np.abs(seen[:, 2:]) > 8, -2 * np.sign(seen[:, 2:]), network(seen))
+
+        assert -900 < total_rewards(brake, PRESETS["ood"], 128, 3).mean() < -300
