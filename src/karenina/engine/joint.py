@@ -19,7 +19,7 @@ import torch
 
 from karenina.network import IDENTITY, Layer, Network, concatenate
 
-__all__ = ["Joint", "affine"]
+__all__ = ["Joint", "affine", "architecture", "ending_affine"]
 
 Tensor = torch.Tensor
 Array = npt.NDArray[np.float64]
@@ -40,8 +40,8 @@ class Joint:
 
     @classmethod
     def _join(cls, networks: Sequence[Network], device: torch.device) -> Joint:
-        chains = [_ending_affine(network).layers for network in networks]
-        if len({_architecture(chain) for chain in chains}) > 1 or _share_neurons(chains):
+        chains = [ending_affine(network).layers for network in networks]
+        if len({architecture(chain) for chain in chains}) > 1 or _share_neurons(chains):
             joined = reduce(concatenate, [Network(chain) for chain in chains])
             chains = [_merge_equal_neurons(joined.layers)]
         weights = tuple(
@@ -111,7 +111,8 @@ def affine(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.baddbmm(bias, h.expand(weight.shape[0], -1, -1), weight.mT)
 
 
-def _ending_affine(network: Network) -> Network:
+def ending_affine(network: Network) -> Network:
+    """The same function with at least one hidden layer and an affine last one."""
     last = network.layers[-1]
     if last.is_affine and len(network.layers) > 1:
         return network
@@ -120,7 +121,8 @@ def _ending_affine(network: Network) -> Network:
     return Network((*network.layers, identity), network.name)
 
 
-def _architecture(chain: Sequence[Layer]) -> tuple[object, ...]:
+def architecture(chain: Sequence[Layer]) -> tuple[object, ...]:
+    """Shapes and activations: networks that share it can be stacked."""
     return tuple((tuple(layer.weight.shape), layer.activations) for layer in chain)
 
 

@@ -15,7 +15,7 @@ from karenina.engine.packed import CLIP, ELU, KINK, SIGMOID, SOFTPLUS, TANH, Que
 from karenina.engine.rounding import UNIT, Rounding
 from karenina.network import Activation
 
-__all__ = ["pack_question", "pack_weights"]
+__all__ = ["kind_of", "pack_question", "pack_weights"]
 
 _SMOOTH = {"tanh": TANH, "sigmoid": SIGMOID, "softplus": SOFTPLUS}
 _SLOPES = {"relu": (0.0, 1.0), "identity": (1.0, 1.0), "abs": (-1.0, 1.0)}
@@ -31,11 +31,11 @@ def pack_weights(joint: Joint, rounding: Rounding) -> Weights:
         flat(rounding.hidden)[0].numpy(),
         np.concatenate([[0], np.cumsum(sizes[:-1] * sizes[1:])]),
         np.concatenate([[0], np.cumsum(sizes[1:])]),
-        np.array([_kind(a) for kind in joint.kinds for a, count in kind.activations for _ in range(count)]),
+        np.array([kind_of(a) for kind in joint.kinds for a, count in kind.activations for _ in range(count)]),
     )
 
 
-def _kind(activation: Activation) -> tuple[float, ...]:
+def kind_of(activation: Activation) -> tuple[float, ...]:
     """Number, two parameters, least and greatest slope."""
     match activation.name:
         case "clip":

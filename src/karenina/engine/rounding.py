@@ -39,6 +39,11 @@ class Rounding:
         return cls._near(joint, lower, upper) if near else cls._of(joint, lower, upper, joint.stack)
 
     @classmethod
+    def of_each(cls, joint: Joint, lower: Tensor, upper: Tensor, stack: int) -> Rounding:
+        """Of any number of networks, for queries that join `stack` of them."""
+        return cls._of(joint, lower, upper, stack)
+
+    @classmethod
     def _near(cls, joint: Joint, lower: Tensor, upper: Tensor) -> Rounding:
         """A difference moves coefficients from one network to the other: at most |c| + 3 |d| in all, times a slope.
 
