@@ -77,7 +77,7 @@ BENCHMARKS = {
             "acrobot",
             ("in-distribution", "ood"),
             -280.0,
-            "in a gap of the rewards, from -324 to -240: those below need about four times the steps of in-distribution",
+            "in a gap of the rewards, from -324 to -240: those below need about four times the usual steps",
         ),
     )
 }
