@@ -13,6 +13,7 @@ import torch
 from gymnasium import spaces
 from sb3_models import env, observations, saved
 from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from torch import nn
 
@@ -26,6 +27,7 @@ def normalised_model(folder: Path, algorithm: Any = PPO, **settings: Any) -> tup
         model = PPO("MlpPolicy", world, n_steps=16, batch_size=16, seed=0, device="cpu")
     else:
         model = algorithm("MlpPolicy", world, buffer_size=50, seed=0, device="cpu", learning_starts=100)
+    model.set_logger(Logger(folder=None, output_formats=[]))  # its own leaves a folder behind
     model.learn(16)
     if world.norm_obs:
         world.obs_rms.mean, world.obs_rms.var = np.array([0.5, -1.0, 2.0]), np.array([4.0, 0.25, 1.0])
