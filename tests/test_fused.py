@@ -1,0 +1,194 @@
+"""The kernels: as plain C++ where there is a compiler, on a GPU where there is one, against the engine and samples."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from random_networks import ALL, PIECEWISE_LINEAR, dense_network, feasible_values, points, random_network
+
+from karenina import Engine, Goal, disagreement_table
+from karenina.domain import Box, Domain
+from karenina.engine.fused import FusedSearch, Shape, answer_together, fits
+from karenina.network import RELU, Layer, Network
+from karenina.query import Answer, Case, Query, Status
+
+COMPILER = shutil.which("g++")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to try the kernels with")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+
+
+class Host:
+    """The kernels for a warp of one lane, as a shared library."""
+
+    def __init__(self, shape: Shape, folder: Path) -> None:
+        source, library = folder / "fused.cpp", folder / "fused.so"
+        source.write_text(shape.source())
+        command = ["g++", "-O1", "-DHOST", "-fPIC", "-shared", "-Wno-unknown-pragmas", "-o", str(library), str(source)]
+        subprocess.run(command, check=True, capture_output=True)
+        self._library = ctypes.CDLL(str(library))
+
+    def launch(self, name: str, world: torch.Tensor, *more: int | torch.Tensor) -> None:
+        pointers = (world, *more)
+        arguments = [
+            ctypes.c_void_p(p.data_ptr()) if isinstance(p, torch.Tensor) else ctypes.c_int(p) for p in pointers
+        ]
+        getattr(self._library, name)(*arguments)
+
+
+def _as_c(argument: int | torch.Tensor) -> ctypes.c_void_p | ctypes.c_int:
+    if isinstance(argument, torch.Tensor):
+        return ctypes.c_void_p(argument.data_ptr())
+    return ctypes.c_int(argument)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Callable[..., list[Answer]]:
+    """Answers by the kernels as C++."""
+
+    def answers(queries: list[Query], goal: Goal, slots: int = 20_000, limit: float = 60.0) -> list[Answer]:
+        shape = fits(queries[0], goal)
+        assert shape is not None
+        search = FusedSearch(queries, [goal] * len(queries), shape, torch.device("cpu"), slots)
+        search.run(Host(shape, tmp_path), time.perf_counter() + limit)
+        return search.answers(1.0)
+
+    return answers
+
+
+def pairs_of(rng: np.random.Generator, networks: list[Network], constraints: int) -> list[Query]:
+    """Both signs of every pair's difference on a box, under constraints that the middle satisfies."""
+    size = networks[0].input_size
+    centre, radius = rng.normal(size=size), rng.random(size) * 1.5
+    domain, queries = Domain(Box(centre - radius, centre + radius)), []
+    for pair in itertools.combinations(networks, 2):
+        middle = np.concatenate([network(centre) for network in pair])
+        rows = rng.normal(size=(constraints, len(middle)))
+        outputs = pair[0].output_size
+        objectives = [sign * np.concatenate([np.ones(outputs), -np.ones(outputs)]) for sign in (1.0, -1.0)]
+        queries.append(
+            Query.maximise(
+                pair, domain, objectives, constraints=rows, constraint_offsets=rng.random(constraints) - rows @ middle
+            )
+        )
+    return queries
+
+
+def check(query: Query, found: Answer, rng: np.random.Generator, goal: Goal) -> None:
+    """The answer against the CPU's, samples, and its own witness."""
+    ours = Engine("cpu").answer(query, goal)
+    assert max(found.lower, ours.lower) <= min(found.upper, ours.upper)
+    assert found.status is ours.status
+    for case in query.cases:
+        assert feasible_values(query, case, points(case.box, rng, 2000)).max(initial=-math.inf) <= found.upper
+    if found.witness is not None:
+        assert found.case is not None
+        case, outputs = query.cases[found.case], query.outputs(found.witness)
+        assert case.value(outputs) >= found.lower
+        assert (case.slack(outputs) >= 0).all()
+        assert (case.box.lower <= found.witness).all()
+        assert (found.witness <= case.box.upper).all()
+
+
+@needs_compiler
+@pytest.mark.parametrize(("sizes", "constraints"), [((2, 5, 1), 0), ((3, 6, 5, 2), 2), ((2, 4, 4, 4, 1), 1)])
+def test_the_kernels_answer_as_the_engine_does(
+    host: Callable[..., list[Answer]], sizes: tuple[int, ...], constraints: int
+) -> None:
+    rng, goal = np.random.default_rng(sum(sizes)), Goal(1e-4)
+    queries = pairs_of(rng, [dense_network(rng, sizes) for _ in range(4)], constraints)
+    for query, found in zip(queries, host(queries, goal), strict=True):
+        assert found.status is Status.EXACT
+        check(query, found, rng, goal)
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(6))
+def test_the_kernels_know_all_activations(host: Callable[..., list[Answer]], seed: int) -> None:
+    rng, goal = np.random.default_rng(seed), Goal(1e-2)
+    network = random_network(rng, 2, 1, 2, ALL if seed % 2 else PIECEWISE_LINEAR)
+    layers = [
+        Layer(rng_like(layer.weight, rng), rng_like(layer.bias, rng), layer.activations) for layer in network.layers
+    ]
+    (query,) = pairs_of(rng, [network, Network(tuple(layers))], 0)
+    (found,) = host([query], goal)
+    check(query, found, rng, goal)
+
+
+def rng_like(tensor: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    return torch.tensor(rng.normal(size=tuple(tensor.shape)) * 0.7)
+
+
+@needs_compiler
+def test_constraints_that_nothing_satisfies_are_told(host: Callable[..., list[Answer]]) -> None:
+    rng = np.random.default_rng(0)
+    (query,) = pairs_of(rng, [dense_network(rng, (2, 4, 1)) for _ in range(2)], 1)
+    cases = [Case(c.box, c.objective, 0.0, c.constraints, c.constraint_offsets - 1e3) for c in query.cases]
+    (found,) = host([Query(query.networks, tuple(cases))], Goal(1e-3))
+    assert found.status is Status.INFEASIBLE
+    assert found.witness is None
+
+
+@needs_compiler
+def test_without_room_the_interval_is_wide_and_true(host: Callable[..., list[Answer]]) -> None:
+    rng, goal = np.random.default_rng(5), Goal(1e-6)
+    queries = pairs_of(rng, [dense_network(rng, (4, 8, 8, 1)) for _ in range(2)], 0)
+    (narrow,), (wide,) = host(queries, goal), host(queries, goal, slots=3)
+    assert narrow.status is Status.EXACT
+    assert wide.status is Status.TIME_LIMIT
+    assert wide.lower <= narrow.upper <= wide.upper + 1e-6
+
+
+@needs_compiler
+def test_overflow_proves_nothing(host: Callable[..., list[Answer]]) -> None:
+    up, down = Layer.of([[1e150], [-1e150]], [0.0, 0.0], RELU), Layer.of([[1e150, -1e150]], [0.0])
+    query = Query.maximise(
+        (Network((up, down)), Network((Layer.of([[1.0], [2.0]], [0.0, 0.0], RELU), Layer.of([[1.0, 1.0]], [0.0])))),
+        Domain(Box([-1.0], [1.0])),
+        [np.array([1.0, -1.0])],
+    )
+    (found,) = host([query], Goal(1e-3))
+    assert found.upper >= 1e299
+
+
+def test_questions_that_do_not_fit_are_asked_alone() -> None:
+    rng = np.random.default_rng(1)
+    small, large = dense_network(rng, (2, 3, 1)), dense_network(rng, (2, 4, 1))
+    query = Query.maximise((small, large), Domain(Box([0.0, 0.0], [1.0, 1.0])), [np.array([1.0, -1.0])])
+    assert fits(query, Goal()) is None
+    assert fits(query, Goal(threshold=0.0)) is None
+    asked: list[Query] = []
+
+    def alone(question: Query, goal: Goal) -> Answer:
+        asked.append(question)
+        return Engine("cpu").answer(question, goal)
+
+    (answer,) = answer_together([(query, Goal())], torch.device("cpu"), alone)
+    assert asked == [query]
+    assert answer.status is Status.EXACT
+
+
+@needs_gpu
+@pytest.mark.parametrize("distance", ["l1", "c-distance"])
+def test_a_table_on_the_gpu_is_the_cpus(distance: str) -> None:
+    rng = np.random.default_rng(2)
+    networks = [dense_network(rng, (4, 16, 8, 1)) for _ in range(6)]
+    domain = Domain(Box([-1.0] * 4, [1.0] * 4), Box([2.0] * 4, [3.0] * 4))
+    tables = [
+        disagreement_table(networks, domain, distance, goal=Goal(1e-4), backend=Engine(device))
+        for device in ("cuda", "cuda", "cpu")
+    ]
+    for i, j in itertools.combinations(range(6), 2):
+        first, again, theirs = (table[i, j] for table in tables)
+        assert (first.lower, first.upper) == (again.lower, again.upper)  # nothing depends on the order of threads
+        assert max(first.lower, theirs.lower) <= min(first.upper, theirs.upper)
+        assert first.status is theirs.status
