@@ -150,6 +150,26 @@ def test_bounds_hold_and_what_is_known_is_kept(seed: int, stack: int, unequal: b
     assert ((np.abs(child.high - high) <= 2 * packed.net.errors) | linear).all()
 
 
+@given(seeds, st.integers(1, 2))
+@settings(max_examples=40, deadline=None)
+def test_bounds_hold_where_only_some_inputs_are_inside_what_is_known(seed: int, stack: int) -> None:
+    """Ranges of neurons cut off at random: bounds hold for the inputs whose neurons lie in them."""
+    rng = np.random.default_rng(seed)
+    query = query_on(rng, networks_of(rng, stack))
+    packed, box = pack(query), query.cases[0].box
+    free = room_on(packed, box.lower, box.upper)
+    draw, point = rng.random(len(free.low)), rng.uniform(free.low, free.high)
+    low, high = np.where(draw < 0.15, point, free.low), np.where(draw > 0.85, point, free.high)
+    room = room_on(packed, box.lower, box.upper, (low, high))
+    x = points(box, rng, 1000)
+    z = pre_activations(packed.joint, x)
+    inside = ((low <= z) & (z <= high)).all(1)
+    assert ((room.low <= z) & (z <= room.high))[inside].all()
+    slopes, multipliers = random_choice(rng, packed, room)
+    bound = evaluate(packed.net, packed.ask, 0, room, slopes, multipliers, False)
+    assert (values_at(query, x)[inside] <= bound).all()
+
+
 @given(seeds, st.integers(1, 2), st.integers(0, 2))
 @settings(max_examples=60, deadline=None)
 def test_any_slopes_and_multipliers_give_a_bound_as_in_torch(seed: int, stack: int, constraints: int) -> None:

@@ -10,12 +10,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from near_copies import KINDS, ONE_PLACE, near_copy
 from random_networks import ALL, PIECEWISE_LINEAR, dense_network, feasible_values, overlap, points, random_query
 
 from karenina.backends.milp import Milp
 from karenina.domain import Box, Domain
 from karenina.engine import Engine
-from karenina.network import RELU, Layer, Network
+from karenina.network import RELU, Activation, Layer, Network
 from karenina.query import Case, Goal, Query, Status
 
 highspy = pytest.importorskip("highspy")
@@ -199,3 +200,19 @@ def test_deep_pairs_close_as_highs_has_them(seed: int) -> None:
     ours, theirs = Engine("cpu").answer(query, goal), Milp("highs").answer(query, Goal(1e-4, time_limit=60))
     assert ours.status is theirs.status is Status.EXACT
     assert overlap(ours, theirs, 2e-5)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *ONE_PLACE])
+def test_near_copies_differ_as_highs_says(kind: str) -> None:
+    """The engine bounds them by differences of paired neurons; HiGHS knows nothing of that."""
+    rng = np.random.default_rng(0)
+    for activation in (RELU, Activation("clip", (-0.5, 0.7))):
+        first = dense_network(rng, (2, 4, 4, 1), activation)
+        query = Query.maximise(
+            (first, near_copy(rng, first, kind)),
+            Domain(Box([-1.0] * 2, [1.0] * 2)),
+            [np.array([1.0, -1.0]), np.array([-1.0, 1.0])],
+        )
+        ours, theirs = (solver.answer(query, Goal(1e-4, time_limit=60)) for solver in (Engine("cpu"), Milp("highs")))
+        assert ours.status is theirs.status is Status.EXACT
+        assert overlap(ours, theirs, 2e-5)
