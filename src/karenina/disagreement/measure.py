@@ -7,12 +7,13 @@ of earlier answers. An answer must depend on the pair and the goal alone, not on
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Protocol
 
-from karenina.disagreement.pairwise import Disagreement, pairwise_disagreement_threshold
+from karenina.disagreement.pairwise import Disagreement, pairwise_disagreement_threshold, questions
 from karenina.distance import Distance
 from karenina.domain import Domain
 from karenina.engine import Engine
@@ -46,9 +47,11 @@ class Measure(Protocol):
 def measure_here(
     networks: Sequence[Network], domain: Domain, distance: str | Distance = "l1", backend: Backend | None = None
 ) -> Measure:
-    """A measure that asks the back end, in this process: several tasks at a time if the back end has threads."""
+    """A measure that asks the back end, in this process: all tasks at once, or several if the back end has threads."""
     answerer = backend or Engine()
-    threads = int(getattr(answerer, "threads", 1))
+    if isinstance(answerer, Engine) and answerer.answers_all:
+        return functools.partial(_in_rounds, networks, domain, distance, answerer)
+    threads = answerer.threads if isinstance(answerer, Engine) else 1
 
     def answer(task: PairTask) -> tuple[PairTask, Disagreement]:
         first, second = networks[task.first], networks[task.second]
@@ -69,6 +72,22 @@ def measure_here(
                     each.cancel()
 
     return measure
+
+
+def _in_rounds(
+    networks: Sequence[Network], domain: Domain, distance: str | Distance, engine: Engine, tasks: Sequence[PairTask]
+) -> Iterator[tuple[PairTask, Disagreement]]:
+    """The next question of every task is answered together with those of all others."""
+    asking = [questions(networks[t.first], networks[t.second], domain, distance, t.goal) for t in tasks]
+    waiting = {place: next(each) for place, each in enumerate(asking)}
+    while waiting:
+        answers = engine.answer_all(list(waiting.values()))
+        for place, answer in zip(list(waiting), answers, strict=True):
+            try:
+                waiting[place] = asking[place].send(answer)
+            except StopIteration as end:
+                del waiting[place]
+                yield tasks[place], end.value
 
 
 def check_population(networks: Sequence[Network], domain: Domain, names: Sequence[str] | None = None) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,9 +21,11 @@ from karenina.errors import DomainError, InputError
 from karenina.network import Network
 from karenina.query import Answer, Backend, Goal, Query, Status
 
-__all__ = ["Disagreement", "pairwise_disagreement_threshold"]
+__all__ = ["Disagreement", "pairwise_disagreement_threshold", "questions"]
 
 Array = npt.NDArray[np.float64]
+Question = tuple[Query, Goal]
+Asking = Generator[Question, Answer, Answer]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +52,28 @@ def pairwise_disagreement_threshold(
     backend: Backend | None = None,
 ) -> Disagreement:
     """The paper's PDT of two networks over a domain, as an interval with a witness."""
-    goal, backend = goal or Goal(), backend or Engine()
+    backend = backend or Engine()
+    asking = questions(first, second, domain, distance, goal or Goal())
+    question = next(asking)
+    while True:
+        try:
+            question = asking.send(backend.answer(*question))
+        except StopIteration as end:
+            found: Disagreement = end.value
+            return found
+
+
+def questions(
+    first: Network, second: Network, domain: Domain, distance: str | Distance, goal: Goal
+) -> Generator[Question, Answer, Disagreement]:
+    """The PDT as a conversation: yields what must be known next, is sent the answer, and returns what follows.
+
+    So whoever has many pairs can answer the next question of all of them at once.
+    """
     _check_pair(first, second, domain)
     groups = _distance(distance).queries(first, second, domain)
     start = time.perf_counter()
-    answer = _largest(groups, goal, backend, start + goal.time_limit)
+    answer = yield from _largest(groups, goal, start + goal.time_limit)
     witness = answer.witness
     if witness is None and answer.lower == 0.0 and not any(_constrained(q) for group in groups for q in group):
         witness = (domain.boxes[0].lower + domain.boxes[0].upper) / 2  # every input attains 0
@@ -80,25 +99,25 @@ def _constrained(query: Query) -> bool:
     return any(len(case.constraint_offsets) for case in query.cases)
 
 
-def _largest(groups: Sequence[Sequence[Query]], goal: Goal, backend: Backend, deadline: float) -> Answer:
+def _largest(groups: Sequence[Sequence[Query]], goal: Goal, deadline: float) -> Asking:
     """The maximum over groups: each needs to be known only as far as it exceeds those before."""
     best: Answer | None = None
     for group in groups:
         floor = best.lower if best else -math.inf
-        found = _least([replace(q, floor=max(q.floor, floor)) for q in group], goal, backend, deadline)
+        found = yield from _least([replace(q, floor=max(q.floor, floor)) for q in group], goal, deadline)
         best = found if best is None else _combine(best, found, max, goal)
     if best is None:
         raise InputError("a distance must ask at least one query")
     return best
 
 
-def _least(group: Sequence[Query], goal: Goal, backend: Backend, deadline: float) -> Answer:
+def _least(group: Sequence[Query], goal: Goal, deadline: float) -> Asking:
     """The minimum over a group's queries: each may stop once it surely exceeds another."""
     best: Answer | None = None
     for query in group:
         ceiling = min(goal.ceiling, best.upper) if best else goal.ceiling
         limit = max(0.0, deadline - time.perf_counter())
-        found = backend.answer(query, replace(goal, time_limit=limit, ceiling=ceiling))
+        found = yield query, replace(goal, time_limit=limit, ceiling=ceiling)
         best = found if best is None else _combine(best, found, min, goal)
     assert best is not None
     return best

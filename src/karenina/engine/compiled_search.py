@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from karenina.engine import compiled
 from karenina.engine.cases import Cases
 from karenina.engine.heaps import copied, merged, new_heap, shared_out, size_of, with_room
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
-from karenina.engine.joint import Joint
+from karenina.engine.joint import architecture
 from karenina.engine.packed import Array, Best, Heap, Plan
 from karenina.engine.packing import pack_question, pack_weights
 from karenina.engine.settings import Settings
@@ -28,7 +28,7 @@ from karenina.engine.tighten import Bounder
 from karenina.network import RELU, Layer, Network
 from karenina.query import Case, Goal, Query
 
-__all__ = ["CompiledSearch", "warm_up"]
+__all__ = ["CompiledSearch", "near_copies", "warm_up"]
 
 FIRST_SLOTS = 128
 FIRST_BOXES = 256  # before the first look at the clock; then twice as many each time, up to
@@ -154,7 +154,7 @@ class CompiledSearch:
         """Bound the boxes of all cases; where the networks look alike, also by differences, if that is tighter."""
         self._plant_once()
         plain, found, joint = (self._net, self._ask, self._heaps), self.upper, self.shared.joint
-        if joint.stack != 2 or self.done or not _alike(joint):
+        if joint.stack != 2 or self.done or not near_copies(self.incumbent.query):
             return
         closed = self.closed
         cases, rounding = Cases.of(self.incumbent.query, joint, CPU, near=True)
@@ -213,10 +213,20 @@ def _uneven(heaps: list[Heap]) -> bool:
     return 4 * min(counts) < max(counts)
 
 
-def _alike(joint: Joint) -> bool:
-    """Whether the networks' weights differ by less than they measure."""
-    apart = sum(float((w[0] - w[1]).square().sum()) for w in joint.weights)
-    return apart < ALIKE**2 * sum(float(w.square().sum()) for w in joint.weights)
+def near_copies(query: Query) -> bool:
+    """Whether two networks have one architecture and weights that differ by less than they measure."""
+    if len(query.networks) != 2:
+        return False
+    return _near_copies(*query.networks)
+
+
+@lru_cache(maxsize=1 << 16)
+def _near_copies(first: Network, second: Network) -> bool:
+    if architecture(first.layers) != architecture(second.layers):
+        return False
+    pairs = list(zip(first.layers, second.layers, strict=True))
+    apart = sum(float((a.weight - b.weight).square().sum()) for a, b in pairs)
+    return apart < ALIKE**2 * sum(float(a.weight.square().sum() + b.weight.square().sum()) for a, b in pairs)
 
 
 @cache

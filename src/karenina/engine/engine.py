@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
 
 from karenina.engine import compiled
 from karenina.engine.cases import Cases
-from karenina.engine.compiled_search import CompiledSearch, warm_up
+from karenina.engine.compiled_search import CompiledSearch, near_copies, warm_up
+from karenina.engine.fused import answer_together
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
 from karenina.engine.paused import Paused
@@ -56,7 +59,28 @@ class Engine:
         """The maximum of the query, to the goal or within its time limit."""
         if self._compiled:
             warm_up()
+        elif self.answers_all:
+            return self.answer_all([(query, goal or Goal())])[0]
         return self.search(query, goal or Goal(), time.perf_counter())
+
+    @property
+    def answers_all(self) -> bool:
+        """Whether many queries are better asked together: on a GPU."""
+        return self.device.type == "cuda"
+
+    def answer_all(self, questions: Sequence[tuple[Query, Goal]]) -> list[Answer]:
+        """Many maxima at once; each time limit counts for all of them together."""
+        return answer_together(questions, self.device, self._alone)
+
+    def _alone(self, query: Query, goal: Goal) -> Answer:
+        """What kernels do not do: in torch, or, for near copies, compiled on the CPU."""
+        if compiled.available() and near_copies(query):
+            return self._on_cpu.answer(query, goal)
+        return self.search(query, goal, time.perf_counter())
+
+    @cached_property
+    def _on_cpu(self) -> Engine:
+        return Engine("cpu", self.settings)
 
     def search(self, query: Query, goal: Goal, start: float) -> Answer:
         """The answer; the time counts from `start`."""

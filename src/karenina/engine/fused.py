@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -17,19 +17,22 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from karenina.engine.compiled_search import near_copies
 from karenina.engine.joint import Joint, architecture, ending_affine
 from karenina.engine.packing import kind_of
 from karenina.engine.rounding import UNIT, Rounding
 from karenina.network import Layer, Network
 from karenina.query import Answer, Goal, Query, Status
 
-__all__ = ["FusedSearch", "Kernels", "Shape", "fits", "gpu_kernels"]
+__all__ = ["FusedSearch", "Kernels", "Shape", "answer_together", "fits", "gpu_kernels"]
 
 Tensor = torch.Tensor
 WARPS = 4  # a block
 GENERATIONS = 8  # between two looks at the clock
 STARTS, ASCENT, STEPS = 16, 10, 3
 NOBODY = 2**31 - 1
+MOST_SLOTS = 1 << 23
+MOST_AT_ONCE = 1 << 16  # nodes of a generation
 
 
 class Kernels(Protocol):
@@ -129,6 +132,46 @@ def gpu_kernels(shape: Shape) -> Kernels | None:
     return kernels
 
 
+def answer_together(
+    questions: Sequence[tuple[Query, Goal]], device: torch.device, alone: Callable[[Query, Goal], Answer]
+) -> list[Answer]:
+    """Answers in the order of the questions: those that kernels can search together, the others `alone`."""
+    answers: list[Answer | None] = [None] * len(questions)
+    groups: dict[tuple[Shape, object], list[int]] = {}
+    for place, (query, goal) in enumerate(questions):
+        shape = fits(query, goal)
+        if shape is not None and not near_copies(query) and gpu_kernels(shape) is not None:
+            groups.setdefault((shape, architecture(_chain(query.networks[0]))), []).append(place)
+    for (shape, _), places in groups.items():
+        chosen = [questions[place] for place in places]
+        for place, answer in zip(places, _search(chosen, shape, device), strict=True):
+            answers[place] = answer
+    return [alone(*q) if answer is None else answer for q, answer in zip(questions, answers, strict=True)]
+
+
+def _search(questions: Sequence[tuple[Query, Goal]], shape: Shape, device: torch.device) -> list[Answer | None]:
+    """Answers by kernels; None where they leave something to others: no finite bounds, or a witness on an edge."""
+    start = time.perf_counter()
+    queries, goals = [query for query, _ in questions], [goal for _, goal in questions]
+    with torch.cuda.device(device):
+        kernels = gpu_kernels(shape)
+        assert kernels is not None
+        search = FusedSearch(queries, goals, shape, device, _slots(shape, len(queries)))
+        if not search.rounding.finite or not np.isfinite(search.least).all():
+            return [None] * len(questions)
+        search.run(kernels, start + max(goal.time_limit for goal in goals))
+        answers = search.answers(time.perf_counter() - start)
+    finished = (Status.INFEASIBLE, Status.DECIDED)
+    return [a if a.witness is not None or a.status in finished or not shape.constraints else None for a in answers]
+
+
+def _slots(shape: Shape, queries: int) -> int:
+    """Nodes to make room for: plenty, but no more than a third of the memory that is free."""
+    node = 8 * (2 * shape.sizes[0] + 3 * shape.stack * shape.single + shape.constraints + 4)
+    free, _ = torch.cuda.mem_get_info()
+    return max(1024, min(MOST_SLOTS, max(1 << 18, 64 * queries), free // 3 // node))
+
+
 def fits(query: Query, goal: Goal) -> Shape | None:
     """The shape of a query that kernels can answer; None for any other."""
     chains = [_chain(network) for network in query.networks]
@@ -214,42 +257,45 @@ class FusedSearch:
         arrays = (lower, upper, least_width, objective, offset, error, rows, row_offset, row_error, np.array(plan))
         self._add(*(torch.tensor(array, dtype=torch.float64) for array in arrays))
 
+    def _floats(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.float64, device=self.device)
+
+    def _integers(self, *shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.int32, device=self.device)
+
     def _nodes(self) -> None:
-        slots, shape, on = self.slots, self.shape, {"device": self.device}
-        floats, integers = {"dtype": torch.float64, **on}, {"dtype": torch.int32, **on}
+        slots, shape = self.slots, self.shape
         self._tensors += [
-            torch.empty(slots, **floats),
-            torch.empty(slots, **integers),
-            torch.empty(slots, **integers),
-            torch.empty((slots, 2, shape.sizes[0]), **floats),
-            torch.empty((slots, 3, shape.stack * shape.single), **floats),
-            torch.empty((slots, shape.constraints), **floats),
+            self._floats(slots),
+            self._integers(slots),
+            self._integers(slots),
+            self._floats(slots, 2, shape.sizes[0]),
+            self._floats(slots, 3, shape.stack * shape.single),
+            self._floats(slots, shape.constraints),
         ]
 
     def _progress(self) -> None:
-        queries, inputs, on = len(self.queries), self.shape.sizes[0], {"device": self.device}
-        floats, integers = {"dtype": torch.float64, **on}, {"dtype": torch.int32, **on}
-        self.most = min(self.slots // 2, 1 << 16)  # nodes of a generation
+        queries, inputs = len(self.queries), self.shape.sizes[0]
+        self.most = min(self.slots // 2, MOST_AT_ONCE)  # nodes of a generation
         items = max(2 * self.most, STARTS * len(self.cases))
-        self.best = torch.tensor([query.floor for query in self.queries], **floats)
-        self.closed = torch.full((queries,), -math.inf, **floats)
-        self.witness = torch.zeros((queries, inputs), **floats)
-        self.witness_case = torch.full((queries,), -1, **integers)
-        self.state = torch.tensor([0, self.slots, 0, STARTS * len(self.cases), 0], **integers)
+        self.best = self._floats(queries).copy_(torch.tensor([query.floor for query in self.queries]))
+        self.closed, self.highest = (self._floats(queries).fill_(-math.inf) for _ in range(2))
+        self.witness, self.witness_case = self._floats(queries, inputs), self._integers(queries).fill_(-1)
+        self.state = self._integers(5).copy_(torch.tensor([0, self.slots, 0, STARTS * len(self.cases), 0]))
         self._tensors += [
             self.best,
             self.best.clone(),
             self.closed,
             self.witness,
             self.witness_case,
-            torch.full((queries,), NOBODY, **integers),
-            torch.empty(items, **floats),
-            torch.empty(items, **integers),
-            torch.empty((items, inputs), **floats),
-            torch.empty(items, **integers),
-            torch.empty(items, **integers),
-            torch.empty(self.slots, **integers),
-            torch.arange(self.slots - 1, -1, -1, **integers),
+            self._integers(queries).fill_(NOBODY),
+            self._floats(items),
+            self._integers(items),
+            self._floats(items, inputs),
+            self._integers(items),
+            self._integers(items),
+            self._integers(self.slots),
+            torch.arange(self.slots - 1, -1, -1, dtype=torch.int32, device=self.device),
             self.state,
         ]
 
@@ -271,7 +317,6 @@ class FusedSearch:
             taken = int(self.state[2])
             if not taken or time.perf_counter() >= deadline:
                 break
-        self.highest = torch.full((queries,), -math.inf, dtype=torch.float64, device=self.device)
         kernels.launch("find_highest", self.world, self.highest)
 
     def _crown(self, kernels: Kernels, queries: int) -> None:
