@@ -32,4 +32,5 @@ def small_subject(slopes: tuple[float, ...] = SLOPES, distance: str = "l1") -> S
         0.5,
         5.0,
         {"in-distribution": inside, "ood": rewards},
+        len(slopes),
     )

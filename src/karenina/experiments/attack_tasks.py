@@ -32,6 +32,7 @@ class Task:
     row_offsets: Tensor  # (constraints,)
     middle: Tensor  # (inputs,)
     half: Tensor  # (inputs,)
+    beside: int  # tasks of the query, this one included
 
     def point(self, u: Tensor) -> Tensor:
         """Inputs from places in the box, which are in [-1, 1]."""
@@ -87,10 +88,10 @@ def tasks(query: Query) -> list[Task]:
     for place, case in enumerate(query.cases):
         parts = (case.box.lower, case.box.upper, case.constraints, case.constraint_offsets)
         groups.setdefault(b"".join(part.tobytes() for part in parts), []).append(place)
-    return [_task(query, places) for places in groups.values()]
+    return [_task(query, places, len(groups)) for places in groups.values()]
 
 
-def _task(query: Query, places: list[int]) -> Task:
+def _task(query: Query, places: list[int], beside: int) -> Task:
     cases = [query.cases[place] for place in places]
     box, own = cases[0].box, cases[0]
     rows = own.constraints if len(own.constraint_offsets) else np.zeros((0, query.output_size))
@@ -104,4 +105,5 @@ def _task(query: Query, places: list[int]) -> Task:
         torch.as_tensor(own.constraint_offsets),
         torch.as_tensor((box.lower + box.upper) / 2),
         torch.as_tensor((box.upper - box.lower) / 2),
+        beside,
     )

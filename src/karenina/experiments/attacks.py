@@ -167,9 +167,13 @@ class StrongAttack:
         return best[values.argsort(descending=True)[:1]]
 
     def _starts(self, task: Task) -> Tensor:
-        """The middle (twice, for both kinds of steps), and points drawn at random, half of them corners."""
+        """The middle (twice, for both kinds of steps), and points drawn at random, half of them corners.
+
+        Where a query has many boxes or cases they share the starts, eight each at least.
+        """
         generator = torch.Generator().manual_seed(self.seed)
-        u = 2 * torch.rand(self.starts, len(task.middle), generator=generator, dtype=torch.float64) - 1
-        u[: self.starts // 2] = u[: self.starts // 2].sign()
+        number = max(8, self.starts // task.beside)
+        u = 2 * torch.rand(number, len(task.middle), generator=generator, dtype=torch.float64) - 1
+        u[: number // 2] = u[: number // 2].sign()
         u[:2] = 0.0
         return u

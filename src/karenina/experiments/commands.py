@@ -46,9 +46,7 @@ def reproduce(
     jobs: Annotated[int, typer.Option("--jobs", min=0, metavar="N", help="Processes; 0: one for every core.")] = 1,
     models: Annotated[
         int | None,
-        typer.Option(
-            "--models", min=2, metavar="N", help="The first N of a population, or as many as are stored."
-        ),
+        typer.Option("--models", min=2, metavar="N", help="The first N of a population, or as many as are stored."),
     ] = None,
     page: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="A page whose tables are written anew as well.")

@@ -26,7 +26,7 @@ _TITLES = {"mountaincar": "Mountain Car", "aurora_short": "Aurora (short)", "aur
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """All policies of a population that passed its filter; the named set of 16 are the places of `chosen`."""
+    """Policies of a population that passed its filter, all or the first; the named set are the places of `chosen`."""
 
     name: str
     names: tuple[str, ...]
@@ -37,6 +37,7 @@ class Subject:
     paper_tolerance: float  # of the paper's disagreement thresholds
     threshold: float  # of reward, above which a policy is good
     rewards: dict[str, Array]  # preset -> (models,) mean reward
+    passed: int  # how many policies passed the filter, those left out here included
 
     @property
     def good(self) -> Flags:
@@ -75,6 +76,7 @@ def subject(name: str) -> Subject:
         population.tolerance,
         float(population.provenance["evaluation"]["threshold"]),
         {p: np.array([own[p]["mean"] for own in population.rewards.values()], dtype=np.float64) for p in presets},
+        len(names),
     )
 
 

@@ -34,8 +34,10 @@ def _populations(results: Results) -> str:
         paper = f"{SELECTIONS[name].good} of 16" if name in SELECTIONS else _NONE
         named = f"{start['good']} of {start['models']}"
         everything = f"{data['good']} of {data['models']}"
-        rows.append((title(name), data["distance"], f"{data['threshold']:g}", paper, named, everything))
-    return markdown(("population", "distance", "good above", "paper", "named set", "all that pass"), rows)
+        threshold = f"{data['threshold']:g}"
+        rows.append((title(name), data["distance"], threshold, paper, named, everything, data["passed"]))
+    head = ("population", "distance", "good above", "paper: good", "named set: good", "all measured: good")
+    return markdown((*head, "passed the filter"), rows)
 
 
 def _selections(results: Results) -> str:
@@ -101,7 +103,7 @@ def _distributions(results: Results) -> str:
 def _agreement(results: Results) -> str:
     rows = []
     for name, data in results.read("selections").items():
-        for part, key in (("named set", "named_"), ("all that pass", "")):
+        for part, key in (("named set", "named_"), ("all measured", "")):
             medians = [data[f"{key}agreement"][kind] for kind in ("good-good", "good-bad", "bad-bad")]
             ranks = [data[f"{key}correlation"][kind] for kind in ("agreement", "in-distribution reward")]
             cells = [_NONE if value is None else f"{value:.2f}" for value in (*medians, *ranks)]

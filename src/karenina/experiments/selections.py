@@ -36,7 +36,7 @@ def floor(population: str) -> float | None:
 
 
 def selection_data(subject: Subject, table: Table) -> dict[str, Any]:
-    """All criteria on the named set, and percentile on all policies that passed."""
+    """All criteria on the named set, and percentile on all policies there are."""
     chosen = list(subject.chosen)
     everything = list(range(len(subject.names)))
     criteria = {name: selected(subject, table, chosen, rule) for name, rule in rules(floor(subject.name)).items()}
@@ -45,6 +45,7 @@ def selection_data(subject: Subject, table: Table) -> dict[str, Any]:
         "distance": subject.distance,
         "tolerance": table.tolerance,
         "models": len(everything),
+        "passed": subject.passed,
         "good": int(subject.good.sum()),
         "rewards": {
             preset: {subject.names[k]: round(float(subject.rewards[preset][k]), 3) for k in chosen}
