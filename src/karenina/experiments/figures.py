@@ -201,4 +201,5 @@ def draw_settings(population: str, path: Path) -> None:
 
 
 def _draw_stored_table(results: Results, population: str, path: Path) -> None:
-    draw_table(subject(population), results.table(population), path)
+    table = results.table(population)
+    draw_table(subject(population).first(len(table.names)), table, path)

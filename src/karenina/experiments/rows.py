@@ -95,7 +95,7 @@ def _distributions(results: Results) -> str:
                 first, last = steps[0], steps[-1]
                 cells = [f"{s['good']} of {s['models']}" for s in (first, last)]
                 spread = [f"{s['min']:.1f} / {s['median']:.1f} / {s['max']:.1f}" for s in (first, last)]
-                rows.append((title(name), preset, criterion, "all", *cells, *spread))
+                rows.append((title(name), preset, criterion, _paper_selection(name, ""), *cells, *spread))
     head = ("population", "distribution", "criterion", "paper: good survivors", "good before", "good survivors")
     return markdown((*head, "min / median / max before", "after"), rows)
 
@@ -130,7 +130,7 @@ def _combinations_of(part: str) -> Callable[[Results], str]:
                 for row in own:
                     rows.append((title(name), criterion, *_combination(criterion, row, part)))
         head = ("population", "criterion", "good", "bad", "sets", "only good survive", "some bad survive", "naive")
-        return markdown((*head, "ours", "recommended", "paper"), rows)
+        return markdown((*head, "ours", "recommended", "paper, Mountain Car"), rows)
 
     return table
 
