@@ -55,7 +55,7 @@ def measure(name: str, distance: str, tolerance: float, device: str, repeat: int
         table = disagreement_table(networks, population.domain, distance, goal=Goal(tolerance), backend=engine)
         seconds = min(seconds, time.perf_counter() - start)
     assert table is not None
-    found = [table[i, j] for i in range(len(networks)) for j in range(i)]
+    found = [table.disagreement(i, j) for i in range(len(networks)) for j in range(i)]
     return {
         "set": name,
         "distance": distance,

@@ -181,14 +181,14 @@ def test_questions_that_do_not_fit_are_asked_alone() -> None:
 @pytest.mark.parametrize("distance", ["l1", "c-distance"])
 def test_a_table_on_the_gpu_is_the_cpus(distance: str) -> None:
     rng = np.random.default_rng(2)
-    networks = [dense_network(rng, (4, 16, 8, 1)) for _ in range(6)]
-    domain = Domain(Box([-1.0] * 4, [1.0] * 4), Box([2.0] * 4, [3.0] * 4))
+    networks = [dense_network(rng, (4, 16, 8, 1)).named(f"n{k}") for k in range(6)]
+    domain = Domain([Box([-1.0] * 4, [1.0] * 4), Box([2.0] * 4, [3.0] * 4)])
     tables = [
         disagreement_table(networks, domain, distance, goal=Goal(1e-4), backend=Engine(device))
         for device in ("cuda", "cuda", "cpu")
     ]
     for i, j in itertools.combinations(range(6), 2):
-        first, again, theirs = (table[i, j] for table in tables)
+        first, again, theirs = (table.disagreement(i, j) for table in tables)
         assert (first.lower, first.upper) == (again.lower, again.upper)  # nothing depends on the order of threads
         assert max(first.lower, theirs.lower) <= min(first.upper, theirs.upper)
         assert first.status is theirs.status

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 
@@ -69,13 +70,21 @@ class Engine:
         return self.device.type == "cuda"
 
     def answer_all(self, questions: Sequence[tuple[Query, Goal]]) -> list[Answer]:
-        """Many maxima at once; each time limit counts for all of them together."""
-        return answer_together(questions, self.device, self._alone)
+        """Many maxima at once; each time limit counts for all of them together.
+
+        Near copies and constraints need what only the compiled search has: the CPU answers those where it can.
+        """
+        ours = [not (compiled.available() and _for_the_cpu(query)) for query, _ in questions]
+        here = [question for question, own in zip(questions, ours, strict=True) if own]
+        there = [question for question, own in zip(questions, ours, strict=True) if not own]
+        with ThreadPoolExecutor(max(1, self._on_cpu.threads)) as pool:
+            waiting = [pool.submit(self._on_cpu.answer, *question) for question in there]
+            found = iter(answer_together(here, self.device, self._alone))
+            rest = (each.result() for each in waiting)
+            return [next(found) if own else next(rest) for own in ours]
 
     def _alone(self, query: Query, goal: Goal) -> Answer:
-        """What kernels do not do: in torch, or, for near copies, compiled on the CPU."""
-        if compiled.available() and near_copies(query):
-            return self._on_cpu.answer(query, goal)
+        """What kernels do not do: in torch."""
         return self.search(query, goal, time.perf_counter())
 
     @cached_property
@@ -98,6 +107,10 @@ class Engine:
             if isinstance(search, CompiledSearch):
                 self._paused.keep(query, goal, search)
             return answer
+
+
+def _for_the_cpu(query: Query) -> bool:
+    return near_copies(query) or any(len(case.constraint_offsets) for case in query.cases)
 
 
 def _device(name: str) -> torch.device:

@@ -17,8 +17,8 @@ from karenina.engine.tighten_box import Steps, evaluate, new_steps, tighten
 
 __all__ = ["explore", "offer", "plant", "target_of"]
 
-EASY = 8  # loose neurons so few that linear programmes always pay
-FREE_PROGRAMMES = 64
+EASY = 6  # loose neurons so few that linear programmes always pay
+LONG = 1 << 16  # boxes from which on a search may do with more linear programmes
 INSIDE = 2e-9  # how far inside the constraints the programmes stay: more than they may be off
 
 
@@ -240,9 +240,9 @@ def _settle(
 
 @compiled
 def _worth_it(best: Best) -> bool:
-    """Programmes take several times as long as boxes: they go on while they close boxes, or are few beside them."""
+    """Programmes take longer than boxes: they begin where splitting alone has not ended, and go on while they help."""
     boxes, solved, useful = best.effort
-    return bool(solved <= FREE_PROGRAMMES + boxes // 64 + 2 * useful)
+    return bool(boxes >= LONG and solved <= boxes // 64 + 2 * useful)
 
 
 @compiled

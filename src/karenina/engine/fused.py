@@ -17,7 +17,6 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from karenina.engine.compiled_search import near_copies
 from karenina.engine.joint import Joint, architecture, ending_affine
 from karenina.engine.packing import kind_of
 from karenina.engine.rounding import UNIT, Rounding
@@ -140,7 +139,7 @@ def answer_together(
     groups: dict[tuple[Shape, object], list[int]] = {}
     for place, (query, goal) in enumerate(questions):
         shape = fits(query, goal)
-        if shape is not None and not near_copies(query) and gpu_kernels(shape) is not None:
+        if shape is not None and gpu_kernels(shape) is not None:
             groups.setdefault((shape, architecture(_chain(query.networks[0]))), []).append(place)
     for (shape, _), places in groups.items():
         chosen = [questions[place] for place in places]
