@@ -162,13 +162,16 @@ def _bound(
         offer(net, ask, case, best, steps.best_corner, room.matrix[0], steps.y)
     found = min(tight, before)
     target = target_of(plan, best)
-    if found > target and plan.programmes > 0:
-        found = _settle(net, ask, plan, best, room, steps, case, found)
-        target = target_of(plan, best)
     if found <= target:
         best.closed[0] = max(best.closed[0], found)
         return False
     axis = _choose_axis(net, ask, case, room, steps)  # before the box shrinks: scores belong to what was bounded
+    if plan.programmes > 0:
+        found = _settle(net, ask, plan, best, room, steps, case, found, axis < 0)
+        target = target_of(plan, best)
+        if found <= target:
+            best.closed[0] = max(best.closed[0], found)
+            return False
     _clip(room, steps, tight, target)
     best.closed[0] = max(best.closed[0], target)  # what was cut off attains at most that
     if axis < 0:
@@ -190,15 +193,15 @@ def _differences_help(room: Room) -> bool:
 
 @compiled
 def _settle(
-    net: Weights, ask: Question, plan: Plan, best: Best, room: Room, steps: Steps, case: int, bound: float
+    net: Weights, ask: Question, plan: Plan, best: Best, room: Room, steps: Steps, case: int, bound: float, last: bool
 ) -> float:
-    """The bound after a search over the loose neurons, where those are few."""
+    """The bound after a search over the loose neurons, where those are few and it pays, or nothing else is left."""
     neurons, count = len(room.low), 0
     place, splittable = np.empty(neurons, np.int64), np.zeros(neurons, np.bool_)
     for n in range(neurons):
         place[n] = count if _is_loose(room.lines, room.low[n], room.high[n], n) else -1
         count += place[n] >= 0
-    if count > plan.loose or (count > EASY and not _worth_it(best)):
+    if count > plan.loose or (count > EASY and not last and not _worth_it(best)):
         return bound
     loose = np.empty(count, np.int64)
     for k in range(len(net.sizes) - 2):
