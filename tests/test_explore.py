@@ -75,6 +75,7 @@ def planted(query: Query, *, near: bool = False, slots: int = 512, **changes: fl
         steps=3,
         loose=40,
         programmes=16,
+        most_open=1 << 40,
     )._replace(**changes)  # type: ignore[arg-type]
     best = Best(
         np.array([query.floor]), np.zeros(packed.joint.inputs), np.array([-1]), np.array([-math.inf]), np.zeros(3, int)

@@ -192,3 +192,13 @@ def test_a_table_on_the_gpu_is_the_cpus(distance: str) -> None:
         assert (first.lower, first.upper) == (again.lower, again.upper)  # nothing depends on the order of threads
         assert max(first.lower, theirs.lower) <= min(first.upper, theirs.upper)
         assert first.status is theirs.status
+
+
+@needs_gpu
+def test_more_cases_than_fit_are_split_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    queries = pairs_of(rng, [dense_network(rng, (2, 4, 1)) for _ in range(4)], 0)
+    monkeypatch.setattr("karenina.engine.fused._slots", lambda *_: 8)
+    engine = Engine("cuda")
+    for query, found in zip(queries, engine.answer_all([(query, Goal(1e-2)) for query in queries]), strict=True):
+        check(query, found, rng, Goal(1e-2))

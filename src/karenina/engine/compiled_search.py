@@ -18,7 +18,7 @@ import torch
 from karenina.domain import Box
 from karenina.engine import compiled
 from karenina.engine.cases import Cases
-from karenina.engine.heaps import copied, merged, new_heap, shared_out, size_of, with_room
+from karenina.engine.heaps import copied, merged, new_heap, shared_out, size_of, slot_bytes, with_room
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.joint import architecture
 from karenina.engine.packed import Array, Best, Heap, Plan
@@ -31,7 +31,7 @@ from karenina.query import Case, Goal, Query
 __all__ = ["CompiledSearch", "near_copies", "warm_up"]
 
 FIRST_SLOTS = 128
-FIRST_BOXES = 256  # before the first look at the clock; then twice as many each time, up to
+FIRST_BOXES = 32  # before the first look at the clock; then twice as many each time, up to
 MOST_BOXES = 2048
 HEAPS = 4  # to which a search is shared out
 SHARED_FROM = 4096  # boxes
@@ -53,8 +53,8 @@ class CompiledSearch:
 
     @property
     def bytes(self) -> int:
-        """What the open boxes take."""
-        return sum(map(size_of, self._heaps))
+        """What it takes, about."""
+        return sum(map(size_of, self._heaps)) + 2 * self._net.weights.nbytes
 
     @property
     def closed(self) -> float:
@@ -78,14 +78,17 @@ class CompiledSearch:
     @property
     def decided(self) -> bool:
         """Whether the incumbent alone answers: it reaches the threshold, or the ceiling."""
-        if self.incumbent.value >= self.goal.ceiling:
+        threshold = self.goal.threshold
+        if self.incumbent.value >= (self.goal.ceiling if threshold is None else min(threshold, self.goal.ceiling)):
             return True
-        return self.goal.threshold is not None and self.incumbent.reaches(self.goal.threshold)
+        return threshold is not None and self.incumbent.reaches(threshold)
 
     @property
     def beyond_precision(self) -> bool:
         """Whether all that is open lies within rounding of the threshold: no split will tell."""
-        return self.goal.threshold is not None and self.upper <= self.goal.threshold + self._plan.least_gap
+        if self.goal.threshold is None or not self._heaps:
+            return False
+        return max(map(_highest, self._heaps)) <= self.goal.threshold + self._plan.least_gap
 
     @property
     def _wide_enough(self) -> bool:
@@ -99,14 +102,15 @@ class CompiledSearch:
             closing,
             relative,
             4 * float(self._ask.error.max()),
-            goal.tolerance,
-            goal.relative_tolerance,
+            closing,  # what stops earlier is looked at between turns: it must not change what a turn does
+            relative,
             math.nan if goal.threshold is None else math.nextafter(goal.threshold, -math.inf),
             goal.ceiling,
             cases.least,
             settings.steps,
             settings.settled,
             settings.programmes,
+            max(64, settings.memory // HEAPS // slot_bytes(self._net, self._ask)),
         )
 
     def run(self, deadline: float) -> None:
@@ -122,17 +126,19 @@ class CompiledSearch:
                 break
             if time.perf_counter() >= deadline:
                 break
-            self._explore()
+            if not self._explore():
+                break
             if self._turn & (self._turn - 1) == 0 and not self.done:  # in turns 1, 2, 4, 8, ...
                 self.incumbent.polish(deadline)
                 self._best.value[0] = max(self._best.value[0], self.incumbent.value)
             self._turn += 1
             self._most = min(2 * self._most, MOST_BOXES)
 
-    def _explore(self) -> None:
-        """One turn: each heap is worked on for a while, all of them from the same best value."""
+    def _explore(self) -> int:
+        """One turn: each heap is worked on for a while, all of them from the same best value; how many boxes."""
         from karenina.engine.explore import explore
 
+        before = self.boxes
         if _uneven(self._heaps) if len(self._heaps) > 1 else self.boxes >= SHARED_FROM:
             self._heaps = shared_out(self._heaps, HEAPS)
         self._heaps = [with_room(heap) for heap in self._heaps]
@@ -149,6 +155,7 @@ class CompiledSearch:
             self.boxes += sum(each.result() for each in work)
             self._best = merged(self._best, bests)
         self._take()
+        return self.boxes - before
 
     def _plant(self) -> None:
         """Bound the boxes of all cases; where the networks look alike, also by differences, if that is tighter."""

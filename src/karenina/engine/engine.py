@@ -74,7 +74,7 @@ class Engine:
 
         Near copies and constraints need what only the compiled search has: the CPU answers those where it can.
         """
-        ours = [not (compiled.available() and _for_the_cpu(query)) for query, _ in questions]
+        ours = [not (self._on_cpu._compiled and _for_the_cpu(query)) for query, _ in questions]
         here = [question for question, own in zip(questions, ours, strict=True) if own]
         there = [question for question, own in zip(questions, ours, strict=True) if not own]
         with ThreadPoolExecutor(max(1, self._on_cpu.threads)) as pool:

@@ -30,7 +30,14 @@ def explore(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best, box
         slot = heap.order[0]
         if _over(plan, best, heap.bound[slot]):
             break
-        count = _pop(heap, count)
+        if count <= plan.most_open:
+            count = _pop(heap, count)
+        else:  # depth first: the last leaf, without which the rest is still a heap
+            count -= 1
+            slot = heap.order[count]
+            if heap.bound[slot] <= target_of(plan, best):
+                best.closed[0] = max(best.closed[0], heap.bound[slot])
+                continue
         _halve(heap, slot, heap.order[count + 1])
         for _ in range(2):
             slot = heap.order[count]
@@ -90,7 +97,7 @@ def _over(plan: Plan, best: Best, highest: float) -> bool:
     if not np.isnan(plan.threshold):
         return bool(value > plan.threshold or highest <= plan.threshold + plan.least_gap)
     width = max(highest, best.closed[0]) - value
-    return bool(width <= plan.enough or width <= plan.relative_enough * abs(value))
+    return bool(width <= plan.enough or (value > -np.inf and width <= plan.relative_enough * abs(value)))
 
 
 @compiled

@@ -819,7 +819,7 @@ GLOBAL sort_out(const World* world, int most) {
         at.state[1] = spare;
         at.state[2] = next;
         at.state[3] = 2 * next;
-        at.state[4] += items;
+        if (at.state[4] < 0x40000000) at.state[4] += items;
     }
 }
 

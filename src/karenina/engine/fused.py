@@ -27,6 +27,9 @@ __all__ = ["FusedSearch", "Kernels", "Shape", "answer_together", "fits", "gpu_ke
 
 Tensor = torch.Tensor
 WARPS = 4  # a block
+WIDEST = 128  # neurons of a layer, beyond which a lane's registers do not hold a row
+BOXES = ("climb", "plant", "halve")  # kernels that take a warp for a box
+ITEMS = ("find_winners", "crown_winners", "find_highest")  # kernels that take a thread for an item
 GENERATIONS = 8  # between two looks at the clock
 STARTS, ASCENT, STEPS = 16, 10, 3
 NOBODY = 2**31 - 1
@@ -94,41 +97,38 @@ class _Gpu:
         self._warps = max(1, min(WARPS, most // shape.room))
         self._shared = self._warps * shape.room
         self._source = shape.source()
-        self._compiled: dict[str, object] = {}
+        self._compiled = {name: self._kernel(name) for name in (*BOXES, *ITEMS, "sort_out")}
 
     def launch(self, name: str, world: Tensor, *more: int | Tensor) -> None:
-        kernel = self._kernel(name)
+        kernel = self._compiled[name]
         if name == "sort_out":
             grid, block, shared = 1, 1024, 0
-        elif name in ("plant", "halve", "climb"):
+        elif name in BOXES:
             grid, block, shared = 8 * self._processors, 32 * self._warps, self._shared
         else:
             grid, block, shared = 4 * self._processors, 256, 0
         kernel(grid=(grid, 1, 1), block=(block, 1, 1), args=[world, *more], shared_mem=shared)  # type: ignore[operator]
 
     def _kernel(self, name: str) -> object:
-        if name not in self._compiled:
-            kernel = torch.cuda._compile_kernel(self._source, name)
-            if name in ("plant", "halve", "climb"):
-                kernel.set_shared_memory_config(self._shared)
-            self._compiled[name] = kernel
-        return self._compiled[name]
+        kernel: object = torch.cuda._compile_kernel(self._source, name)
+        if name in BOXES:
+            kernel.set_shared_memory_config(self._shared)  # type: ignore[attr-defined]
+        return kernel
 
 
 @lru_cache(maxsize=16)
-def gpu_kernels(shape: Shape) -> Kernels | None:
+def gpu_kernels(shape: Shape, device: torch.device) -> Kernels | None:
     """Kernels for a shape, or None where they cannot be made: no compiler, or no room for such networks."""
-    if not hasattr(torch.cuda, "_compile_kernel"):
+    if device.type != "cuda" or not hasattr(torch.cuda, "_compile_kernel"):
         return None
-    most = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "shared_memory_per_block_optin", 0)
-    if shape.room > most or max(shape.sizes) > 128:
-        return None
-    try:
-        kernels = _Gpu(shape)
-        kernels._kernel("sort_out")
-    except Exception:  # no NVRTC, or one that refuses: plain torch is there
-        return None
-    return kernels
+    with torch.cuda.device(device):
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        if shape.room > getattr(properties, "shared_memory_per_block_optin", 0) or max(shape.sizes) > WIDEST:
+            return None
+        try:
+            return _Gpu(shape)
+        except Exception:  # no NVRTC, or one that refuses: plain torch is there
+            return None
 
 
 def answer_together(
@@ -139,8 +139,9 @@ def answer_together(
     groups: dict[tuple[Shape, object], list[int]] = {}
     for place, (query, goal) in enumerate(questions):
         shape = fits(query, goal)
-        if shape is not None and gpu_kernels(shape) is not None:
-            groups.setdefault((shape, architecture(_chain(query.networks[0]))), []).append(place)
+        if shape is not None and gpu_kernels(shape, device) is not None:
+            key = shape, (architecture(_chain(query.networks[0])), goal.time_limit)
+            groups.setdefault(key, []).append(place)
     for (shape, _), places in groups.items():
         chosen = [questions[place] for place in places]
         for place, answer in zip(places, _search(chosen, shape, device), strict=True):
@@ -149,26 +150,38 @@ def answer_together(
 
 
 def _search(questions: Sequence[tuple[Query, Goal]], shape: Shape, device: torch.device) -> list[Answer | None]:
-    """Answers by kernels; None where they leave something to others: no finite bounds, or a witness on an edge."""
+    """Answers by kernels; None where they leave it to others: no room, no finite bounds, a witness on an edge."""
     start = time.perf_counter()
     queries, goals = [query for query, _ in questions], [goal for _, goal in questions]
+    cases = sum(len(query.cases) for query in queries)
     with torch.cuda.device(device):
-        kernels = gpu_kernels(shape)
+        kernels, slots = gpu_kernels(shape, device), _slots(shape, cases)
+        if slots < 2 * cases:
+            half = len(questions) // 2
+            if not half:
+                return [None]
+            return _search(questions[:half], shape, device) + _search(questions[half:], shape, device)
         assert kernels is not None
-        search = FusedSearch(queries, goals, shape, device, _slots(shape, len(queries)))
+        search = FusedSearch(queries, goals, shape, device, slots)
         if not search.rounding.finite or not np.isfinite(search.least).all():
             return [None] * len(questions)
         search.run(kernels, start + max(goal.time_limit for goal in goals))
         answers = search.answers(time.perf_counter() - start)
-    finished = (Status.INFEASIBLE, Status.DECIDED)
-    return [a if a.witness is not None or a.status in finished or not shape.constraints else None for a in answers]
+    return [answer if _complete(search, answer) else None for answer in answers]
 
 
-def _slots(shape: Shape, queries: int) -> int:
+def _complete(search: FusedSearch, answer: Answer) -> bool:
+    """Whether nobody else could say more: not so where memory ended the search, or no witness was found."""
+    if search.exhausted and not answer.status.finished:
+        return False
+    return answer.witness is not None or answer.status.finished or not search.shape.constraints
+
+
+def _slots(shape: Shape, cases: int) -> int:
     """Nodes to make room for: plenty, but no more than a third of the memory that is free."""
     node = 8 * (2 * shape.sizes[0] + 3 * shape.stack * shape.single + shape.constraints + 4)
     free, _ = torch.cuda.mem_get_info()
-    return max(1024, min(MOST_SLOTS, max(1 << 18, 64 * queries), free // 3 // node))
+    return min(MOST_SLOTS, max(1 << 18, 32 * cases), free // 3 // node)
 
 
 def fits(query: Query, goal: Goal) -> Shape | None:
@@ -193,6 +206,8 @@ class FusedSearch:
     ) -> None:
         self.queries, self.goals, self.shape, self.device = queries, goals, shape, device
         self.slots = slots
+        self.exhausted = False  # whether there was no room to go on
+        assert sum(len(query.cases) for query in queries) < slots
         self._tensors: list[Tensor] = []  # in the order of the kernels' structures; keeps them alive
         self._networks()
         self._questions()
@@ -313,7 +328,8 @@ class FusedSearch:
                 kernels.launch("halve", self.world)
                 self._crown(kernels, queries)
                 kernels.launch("sort_out", self.world, self.most)
-            taken = int(self.state[2])
+            still_open, _, taken, *_ = self.state.tolist()
+            self.exhausted = bool(still_open and not taken)
             if not taken or time.perf_counter() >= deadline:
                 break
         kernels.launch("find_highest", self.world, self.highest)

@@ -8,7 +8,7 @@ import numpy as np
 
 from karenina.engine.packed import Best, Heap, Question, Weights
 
-__all__ = ["copied", "merged", "new_heap", "shared_out", "size_of", "with_room"]
+__all__ = ["copied", "merged", "new_heap", "shared_out", "size_of", "slot_bytes", "with_room"]
 
 
 def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
@@ -17,6 +17,11 @@ def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
     integers = (np.zeros(1, np.int64), np.arange(slots), np.empty(slots), *np.zeros((3, slots), np.int64))
     floats = (np.empty((slots, size)) for size in (inputs, inputs, neurons, neurons, neurons, constraints))
     return Heap(*integers, *floats)
+
+
+def slot_bytes(net: Weights, ask: Question) -> int:
+    """Bytes of one open box."""
+    return 8 * (2 * int(ask.lower.shape[1]) + 3 * len(net.errors) + int(ask.rows.shape[1]) + 5)
 
 
 def size_of(heap: Heap) -> int:

@@ -120,6 +120,7 @@ class Plan(NamedTuple):
     steps: int  # of tightening, a box
     loose: int  # neurons whose lines differ at which linear programmes are tried
     programmes: int  # at most, for one box
+    most_open: int  # boxes on a heap, from which on it is worked off depth first
 
 
 class Heap(NamedTuple):

@@ -5,6 +5,8 @@ Enters: `Joint`, `Cases` and `Rounding`, all on the CPU. Leaves: `Weights` and `
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import torch
 
@@ -21,8 +23,9 @@ _SMOOTH = {"tanh": TANH, "sigmoid": SIGMOID, "softplus": SOFTPLUS}
 _SLOPES = {"relu": (0.0, 1.0), "identity": (1.0, 1.0), "abs": (-1.0, 1.0)}
 
 
+@lru_cache(maxsize=16)
 def pack_weights(joint: Joint, rounding: Rounding) -> Weights:
-    """The joint network as plain arrays."""
+    """The joint network as plain arrays, which nobody writes to."""
     sizes = np.array([joint.inputs, *joint.widths, joint.weights[-1].shape[1]])
     return Weights(
         sizes,

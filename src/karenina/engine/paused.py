@@ -38,9 +38,11 @@ class Paused:
         """Keep a search that may be asked to go on, and let the oldest go where they take too much."""
         if goal.closing is None or search.done:
             return
+        key = _key(query, goal)
         with self._lock:
-            self._searches[_key(query, goal)] = search
-            self._bytes += search.bytes
+            twin = self._searches.pop(key, None)  # the same query, asked twice at the same time
+            self._bytes += search.bytes - (0 if twin is None else twin.bytes)
+            self._searches[key] = search
             while self._bytes > self._most and self._searches:
                 _, oldest = self._searches.popitem(last=False)
                 self._bytes -= oldest.bytes

@@ -10,6 +10,7 @@ root, and costs nothing in the search.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -25,6 +26,15 @@ SAFETY = 4.0  # second-order terms, and the rounding of this analysis itself
 LINE = 16.0  # units in the last place for a relaxation's lines, elementary functions included
 
 
+@lru_cache(maxsize=16)
+def _kept(
+    joint: Joint, lower: tuple[float, ...], upper: tuple[float, ...], device: torch.device, near: bool
+) -> Rounding:
+    """One joint network is often asked about on the same box several times in a row."""
+    low, high = (torch.tensor(side, dtype=torch.float64, device=device) for side in (lower, upper))
+    return Rounding._near(joint, low, high) if near else Rounding._of(joint, low, high, joint.stack)
+
+
 @dataclass(frozen=True, eq=False)
 class Rounding:
     """Error of a bound that starts with coefficient 1 on a pre-activation (S, 1, n) or an output (outputs,)."""
@@ -36,7 +46,7 @@ class Rounding:
     @classmethod
     def of(cls, joint: Joint, lower: Tensor, upper: Tensor, *, near: bool = False) -> Rounding:
         """Constants for every box inside [lower, upper] (inputs,); near: for bounds by differences of neurons."""
-        return cls._near(joint, lower, upper) if near else cls._of(joint, lower, upper, joint.stack)
+        return _kept(joint, tuple(lower.tolist()), tuple(upper.tolist()), lower.device, near)
 
     @classmethod
     def of_each(cls, joint: Joint, lower: Tensor, upper: Tensor, stack: int) -> Rounding:

@@ -77,9 +77,10 @@ class Search:
     @property
     def decided(self) -> bool:
         """Whether the incumbent alone answers: it reaches the threshold, or the ceiling."""
-        if self.incumbent.value >= self.goal.ceiling:
+        threshold = self.goal.threshold
+        if self.incumbent.value >= (self.goal.ceiling if threshold is None else min(threshold, self.goal.ceiling)):
             return True
-        return self.goal.threshold is not None and self.incumbent.reaches(self.goal.threshold)
+        return threshold is not None and self.incumbent.reaches(threshold)
 
     @property
     def beyond_precision(self) -> bool:

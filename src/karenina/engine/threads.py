@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,24 +9,13 @@ import torch
 
 __all__ = ["one_torch_thread"]
 
-_lock = threading.Lock()
-_inside = 0  # how many are in the block now
-_before = 1  # what torch had before the first of them came
-
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
-    """Torch on one thread, which also keeps the order of its sums; as before when the last has left."""
-    global _inside, _before
-    with _lock:
-        if not _inside:
-            _before = torch.get_num_threads()
-            torch.set_num_threads(1)
-        _inside += 1
+    """Torch on one thread, which also keeps the order of its sums; afterwards as before. The count is the thread's."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
         yield
     finally:
-        with _lock:
-            _inside -= 1
-            if not _inside:
-                torch.set_num_threads(_before)
+        torch.set_num_threads(threads)
