@@ -116,7 +116,7 @@ class CompiledSearch:
     def run(self, deadline: float) -> None:
         """Search until the goal is reached or the time is over; the first bounds are always computed."""
         if not self._heaps:
-            self._climb(deadline)
+            self._climb()
             if self.decided:
                 return
             self._plant()
@@ -128,11 +128,21 @@ class CompiledSearch:
                 break
             if not self._explore():
                 break
-            if self._turn & (self._turn - 1) == 0 and not self.done:  # in turns 1, 2, 4, 8, ...
+            if self._turn >= 4 and self._turn & (self._turn - 1) == 0 and not self.done:  # in turns 4, 8, 16, ...
                 self.incumbent.polish(deadline)
                 self._best.value[0] = max(self._best.value[0], self.incumbent.value)
+            if self._turn == 2 and self._unseen:
+                self._look_on_edges(deadline)
             self._turn += 1
             self._most = min(2 * self._most, MOST_BOXES)
+
+        if self.done and self._unseen and self.closed > self.shared.cases.least:
+            self._look_on_edges(deadline)
+
+    @property
+    def _unseen(self) -> bool:
+        """Whether no input is known that satisfies the constraints."""
+        return self.shared.cases.constrained and self.incumbent.witness is None
 
     def _explore(self) -> int:
         """One turn: each heap is worked on for a while, all of them from the same best value; how many boxes."""
@@ -182,7 +192,7 @@ class CompiledSearch:
         self._heaps = [heap]
         self._take()
 
-    def _climb(self, deadline: float) -> None:
+    def _climb(self) -> None:
         """Witnesses to begin with."""
         from karenina.engine.climb import climb
 
@@ -191,11 +201,14 @@ class CompiledSearch:
         for case in range(len(cases.offset)):
             climb(self._net, self._ask, self._best, starts, case, self.settings.ascent)
         self._take()
-        if cases.constrained and self.incumbent.witness is None:  # perhaps on the very edge of a constraint
-            x, case_of = random_starts(cases, self.settings.starts)
-            box = cases.lower[case_of], cases.upper[case_of]
-            ascend(self.shared.joint, cases, self.incumbent, x, case_of, box, steps=10, deadline=deadline)
-            self._best.value[0] = max(self._best.value[0], self.incumbent.value)
+
+    def _look_on_edges(self, deadline: float) -> None:
+        """Inputs on the very edge of a constraint, which only exact arithmetic tells from those outside."""
+        cases = self.shared.cases
+        x, case_of = random_starts(cases, self.settings.starts)
+        box = cases.lower[case_of], cases.upper[case_of]
+        ascend(self.shared.joint, cases, self.incumbent, x, case_of, box, steps=10, deadline=deadline)
+        self._best.value[0] = max(self._best.value[0], self.incumbent.value)
 
     def _take(self) -> None:
         """What compiled code has found becomes the incumbent."""
