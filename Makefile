@@ -52,7 +52,10 @@ test-slow: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/versus.py
+	$(BIN)/python benchmarks/table.py
+	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/deep.py
+	$(BIN)/python benchmarks/limit.py
 
 # Measures every pair of every population anew; `karenina reproduce all --out docs/results` uses the stored ones.
 reproduce: $(READY)

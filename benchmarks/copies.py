@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from populations import SETTINGS, Setting, population
@@ -65,7 +66,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def measure(setting: Setting, name: str, change: Callable[[Tensor], Tensor], limit: float) -> dict[str, object]:
+def measure(setting: Setting, name: str, change: Callable[[Tensor], Tensor], limit: float) -> dict[str, Any]:
     network = population(setting, None, 16)[0]
     layers = [Layer(change(layer.weight), change(layer.bias), layer.activations) for layer in network.layers]
     copy, engine = Network(tuple(layers), "copy"), Engine("cpu")

@@ -118,8 +118,8 @@ def warm_up(networks: list[Network], setting: Setting) -> None:
 
 def compare(networks: list[Network], setting: Setting, arguments: argparse.Namespace) -> Row:
     chosen = SelectionSettings(criterion=arguments.criterion, tolerance=arguments.tolerance)
-    engine = Engine("cpu")
-    lazy = select(networks, setting.domain, arguments.distance, settings=chosen, backend=engine)
+    lazy = select(networks, setting.domain, arguments.distance, settings=chosen, backend=Engine("cpu"))
+    engine = Engine("cpu")  # another one: it must not go on where the first has stopped
     if len(networks) <= arguments.full:
         full = select(networks, setting.domain, arguments.distance, settings=chosen, backend=engine, exact=True)
         boxes, seconds, same = float(full.boxes), spent(full), full.removed == lazy.removed

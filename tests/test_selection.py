@@ -161,6 +161,11 @@ def test_a_spread_of_just_the_limit_is_similar_though_sums_are_rounded() -> None
     assert len(found.survivors) == 3
 
 
+def test_the_guarantee_names_two_models_even_where_none_disagree() -> None:
+    found = selected(Planted([[0.0] * 4 for _ in range(4)], exact=True), SelectionSettings(iterations=0))
+    assert found.guarantee.pair == ("m0", "m1")
+
+
 def test_two_models() -> None:
     planted = Planted([[0.0, 3.0], [3.0, 0.0]])
     found = selected(planted, SelectionSettings())

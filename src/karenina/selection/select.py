@@ -177,7 +177,9 @@ class _Selecting:
         return members[best], verdict
 
     def _guarantee(self, standing: Standing) -> Guarantee:
-        first, second = np.unravel_index(int(np.argmax(standing.value)), standing.value.shape)
+        others = np.triu(np.ones((standing.models, standing.models), dtype=bool), 1)
+        among = np.where(others, standing.value[:-1, :-1], -1.0)  # no model is paired with itself
+        first, second = np.unravel_index(int(np.argmax(among)), among.shape)
         pair = sorted((int(standing.members[first]), int(standing.members[second])))
         lower, upper = float(standing.value.max()), float(standing.upper.max())
         wide = ~standing.reached & (standing.upper - lower > self.settings.tolerance)
