@@ -33,6 +33,7 @@ __all__ = ["CompiledSearch", "near_copies", "warm_up"]
 FIRST_SLOTS = 128
 FIRST_BOXES = 32  # before the first look at the clock; then twice as many each time, up to
 MOST_BOXES = 2048
+FREE_TURNS = 3
 HEAPS = 4  # to which a search is shared out
 SHARED_FROM = 4096  # boxes
 ALIKE = 0.5  # the relative difference of weights from which on networks are not taken for near copies
@@ -92,6 +93,8 @@ class CompiledSearch:
 
     @property
     def _wide_enough(self) -> bool:
+        if self.goal.closing is not None and self._turn <= FREE_TURNS:
+            return False  # to stop that early and go on later would cost more than it spares
         return self.goal.threshold is None and self.goal.reached(self.incumbent.value, self.upper)
 
     @property
