@@ -1,7 +1,7 @@
 """The engine: a query and a goal in, a certified answer out.
 
-Gradient ascent finds an incumbent, branch and bound on linear bounds of the joint network closes
-the interval. Everything is batched float64 tensor work, the same on CPU and GPU.
+Gradient ascent finds an incumbent, branch and bound on linear bounds of the joint network closes the interval:
+compiled on the CPU, by kernels on a GPU, in torch where neither can be had. All in float64.
 """
 
 from __future__ import annotations

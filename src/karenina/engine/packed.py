@@ -1,4 +1,4 @@
-"""Nodes as plain arrays, for compiled code: what `settle` hands to `dive`, and what the programmes are made of.
+"""What compiled code reads and writes, as plain arrays: networks, questions, boxes, linear programmes.
 
 No numba here, so that it can be imported without.
 """
