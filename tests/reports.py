@@ -36,16 +36,16 @@ def groups(sizes: Sequence[int], near: float = 1.0, far: float = 5.0) -> np.ndar
 
 
 def planted_selection(
-    values: np.ndarray, names: Sequence[str] | None = None, iterations: int | None = None
+    values: np.ndarray, names: Sequence[str] | None = None, iterations: int | None = None, *, exact: bool = True
 ) -> Selection:
-    """A selection among models whose disagreements are these."""
-    measure = Planted(values.tolist(), exact=True)
+    """A selection among models whose disagreements are these; intervals are wide where not exact."""
+    measure = Planted(values.tolist(), exact=exact)
     return select(dummies(len(values)), DOMAIN, measure=measure, names=names, iterations=iterations)
 
 
-def planted_run(values: np.ndarray, names: Sequence[str] | None = None) -> FinishedRun:
+def planted_run(values: np.ndarray, names: Sequence[str] | None = None, *, exact: bool = True) -> FinishedRun:
     """The same with its networks (of one input: x, x + 1, x + 2, ...), as if it had been read from a folder."""
-    found = planted_selection(values, names)
+    found = planted_selection(values, names, exact=exact)
     networks = dict(zip(found.names, dummies(len(values)), strict=True))
     return FinishedRun(found, DOMAIN, networks)
 
