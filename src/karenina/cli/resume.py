@@ -61,15 +61,8 @@ def _plan(folder: Path, device: Device) -> Plan:
 
 
 def _member(model: Model, recorded: Configuration) -> Member:
-    from karenina.loading import load
-
     beside = None if model.normalisation is None else Path(model.normalisation)
-    action, activation = recorded.options["action"], recorded.options["activation"]
-    network = load(model.path, action=action, normalisation=beside, activation=activation)  # type: ignore[arg-type]
-    if network.digest() != model.digest:
-        advice = "karenina select with the same --out measures what has changed"
-        raise InputError(f"{model.path} has changed since the run was recorded: {advice}")
-    return Member(model.name, Path(model.path), beside, network.named(model.name))
+    return Member(model.name, Path(model.path), beside, recorded.network(model))
 
 
 def _tell_if_changed(recorded: Configuration) -> None:

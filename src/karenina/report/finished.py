@@ -20,11 +20,10 @@ from karenina.disagreement import Disagreement, DisagreementTable
 from karenina.domain import Domain
 from karenina.domain_file import domain_from_toml
 from karenina.errors import InputError, KareninaError
-from karenina.loading import load
 from karenina.network import Network
 from karenina.query import Status
 from karenina.selection import Certainty, Guarantee, Iteration, Removal, Selection, SelectionSettings, Stop
-from karenina.store import Configuration, Model, read_configuration
+from karenina.store import Configuration, read_configuration
 
 __all__ = ["FinishedRun", "read_run", "selection_from_dictionary"]
 
@@ -95,19 +94,10 @@ def _networks(asked: Configuration) -> tuple[dict[str, Network], tuple[str, ...]
     found, notes = {}, []
     for model in asked.models:
         try:
-            found[model.name] = _network(model, asked)
+            found[model.name] = asked.network(model)
         except KareninaError as error:
             notes.append(f"{model.name} is shown without plots: {error}")
     return found, tuple(notes)
-
-
-def _network(model: Model, asked: Configuration) -> Network:
-    beside = None if model.normalisation is None else Path(model.normalisation)
-    action, activation = asked.options["action"], asked.options["activation"]
-    network = load(model.path, action=action, normalisation=beside, activation=activation)  # type: ignore[arg-type]
-    if network.digest() != model.digest:
-        raise InputError(f"{model.path} has changed since the run was recorded")
-    return network.named(model.name)
 
 
 def selection_from_dictionary(result: Mapping[str, Any]) -> Selection:

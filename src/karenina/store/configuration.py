@@ -11,8 +11,12 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from karenina.errors import InputError
+from karenina.loading import load
+from karenina.network import Network
 from karenina.store.identity import Context
 
 __all__ = ["Configuration", "Model"]
@@ -38,7 +42,7 @@ class Configuration:
     context: Context
     distance: str
     conditions: tuple[str, ...]
-    options: Mapping[str, str | None]  # how model files are read
+    options: Mapping[str, Any]  # how model files are read: `load`'s action and activation
     settings: Mapping[str, Any]  # of the selection
 
     @property
@@ -53,6 +57,16 @@ class Configuration:
     def to_json(self) -> dict[str, Any]:
         """Plain values for a JSON file."""
         return {**asdict(self), "settings": {name: _written(value) for name, value in self.settings.items()}}
+
+    def network(self, model: Model) -> Network:
+        """One of the models, read as it was when the run was recorded."""
+        beside = None if model.normalisation is None else Path(model.normalisation)
+        action, activation = self.options["action"], self.options["activation"]
+        network = load(model.path, action=action, normalisation=beside, activation=activation)
+        if network.digest() != model.digest:
+            advice = "karenina select with the same --out measures what has changed"
+            raise InputError(f"{model.path} has changed since the run was recorded: {advice}")
+        return network.named(model.name)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Configuration:
