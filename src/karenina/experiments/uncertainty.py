@@ -17,6 +17,7 @@ from karenina.experiments.algorithm import Sets
 from karenina.experiments.populations import OOD, Array, Subject
 from karenina.experiments.sampling import outputs
 from karenina.experiments.selections import statistics
+from karenina.network import Network
 
 __all__ = [
     "MEMBERS",
@@ -48,22 +49,27 @@ def uniform_inputs(subject: Subject, count: int = INPUTS, seed: int = 0) -> Arra
 
 def met_inputs(subject: Subject, count: int = INPUTS, seed: int = 0) -> Array:
     """(count, inputs) states that the named policies meet out-of-distribution, as many of each policy's."""
+    rng, found = np.random.default_rng(seed), []
+    for k in subject.chosen:
+        states = _states_met(subject.name, subject.networks[k], seed)
+        found.append(states[rng.integers(0, len(states), count // len(subject.chosen))])
+    return np.concatenate(found)
+
+
+def _states_met(benchmark: str, network: Network, seed: int) -> Array:
+    """(states, inputs) all that one policy meets in some episodes."""
     from karenina.zoo.environments.benchmark import benchmark_named
     from karenina.zoo.environments.simulator import Simulator
     from karenina.zoo.evaluation import total_rewards
 
-    rng, judged, found = np.random.default_rng(seed), benchmark_named(subject.name), []
-    for k in subject.chosen:
-        network, seen = subject.networks[k], []
+    judged, seen = benchmark_named(benchmark), list[Array]()
 
-        def policy(observations: Array, simulator: Simulator) -> Array:
-            seen.append(observations.copy())  # noqa: B023 (called within this turn of the loop only)
-            return judged.actions(network(observations), simulator)  # noqa: B023
+    def policy(observations: Array, simulator: Simulator) -> Array:
+        seen.append(observations.copy())
+        return judged.actions(network(observations), simulator)
 
-        total_rewards(policy, judged.parameters(OOD), _EPISODES, seed)
-        states = np.concatenate(seen)
-        found.append(states[rng.integers(0, len(states), count // len(subject.chosen))])
-    return np.concatenate(found)
+    total_rewards(policy, judged.parameters(OOD), _EPISODES, seed)
+    return np.concatenate(seen)
 
 
 def squared_differences(subject: Subject, inputs: Array) -> Array:

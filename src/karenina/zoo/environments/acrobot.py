@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from karenina.errors import InputError
 from karenina.zoo.environments.compiling import compiled, inlined
 from karenina.zoo.environments.episodes import Episodes
 from karenina.zoo.environments.random_numbers import key_of, unit
-from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced
+from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced, require_not_negative, require_positive
 
 __all__ = ["PRESETS", "Acrobot", "Parameters"]
 
@@ -45,12 +44,8 @@ class Parameters:
 
     def __post_init__(self) -> None:
         free = ("gravity", "goal_height", "start_width")
-        for name in self.__dataclass_fields__:
-            if name not in free and not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"acrobot: {name} must be positive, not {getattr(self, name)}")
-        for name in ("gravity", "start_width"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"acrobot: {name} must not be negative, but is {getattr(self, name)}")
+        require_positive(self, "acrobot", (name for name in self.__dataclass_fields__ if name not in free))
+        require_not_negative(self, "acrobot", ("gravity", "start_width"))
 
     def replace(self, **changes: object) -> Parameters:
         """These parameters with some changed."""

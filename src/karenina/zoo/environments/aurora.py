@@ -22,7 +22,7 @@ from karenina.zoo.environments.aurora_link import Flight, Interval, Links, grown
 from karenina.zoo.environments.compiling import compiled, inlined
 from karenina.zoo.environments.episodes import Episodes
 from karenina.zoo.environments.random_numbers import key_of, unit
-from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced
+from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced, require_positive
 
 __all__ = ["FEATURES", "PRESETS", "Aurora", "Parameters"]
 
@@ -72,9 +72,7 @@ class Parameters:
             raise InputError(f"aurora: mean_position lies between 0 and 1, not at {self.mean_position}")
         if not 0 < self.rate_floor <= self.rate_cap < math.inf:
             raise InputError(f"aurora: rate_floor {self.rate_floor} and rate_cap {self.rate_cap} must be in order")
-        for name in ("rate_step", "action_bound", "history", "episode_steps"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"aurora: {name} must be positive, not {getattr(self, name)}")
+        require_positive(self, "aurora", ("rate_step", "action_bound", "history", "episode_steps"))
 
     def replace(self, **changes: object) -> Parameters:
         """These parameters with some changed."""

@@ -18,7 +18,7 @@ from karenina.errors import InputError
 from karenina.zoo.environments.compiling import compiled, inlined
 from karenina.zoo.environments.episodes import Episodes
 from karenina.zoo.environments.random_numbers import key_of, unit
-from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced
+from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced, require_not_negative, require_positive
 
 __all__ = ["PRESETS", "CartPole", "Mapping", "Parameters"]
 
@@ -54,12 +54,8 @@ class Parameters:
         if self.mapping not in _MAPPINGS:
             raise InputError(f"cartpole: mapping is one of {', '.join(_MAPPINGS)}, not {self.mapping!r}")
         positive = ("force", "action_bound", "angle_limit", "episode_steps", "cart_mass", "half_length", "time_step")
-        for name in positive:
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"cartpole: {name} must be positive, not {getattr(self, name)}")
-        for name in ("start_width", "gravity", "pole_mass"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"cartpole: {name} must not be negative, but is {getattr(self, name)}")
+        require_positive(self, "cartpole", positive)
+        require_not_negative(self, "cartpole", ("start_width", "gravity", "pole_mass"))
 
     def replace(self, **changes: object) -> Parameters:
         """These parameters with some changed."""

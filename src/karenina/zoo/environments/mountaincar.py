@@ -22,7 +22,7 @@ from karenina.errors import InputError
 from karenina.zoo.environments.compiling import compiled, inlined
 from karenina.zoo.environments.episodes import Episodes
 from karenina.zoo.environments.random_numbers import key_of, unit
-from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced
+from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced, require_positive
 
 __all__ = ["PRESETS", "MountainCar", "Parameters", "Penalty", "Slope"]
 
@@ -64,9 +64,7 @@ class Parameters:
             pair = getattr(self, name)
             if len(pair) != 2 or not pair[0] <= pair[1]:
                 raise InputError(f"mountaincar: {name} is a pair low <= high, not {pair}")
-        for name in ("max_speed", "scale", "episode_steps"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"mountaincar: {name} must be positive, not {getattr(self, name)}")
+        require_positive(self, "mountaincar", ("max_speed", "scale", "episode_steps"))
         for name, known in (("slope", get_args(Slope)), ("penalty", _PENALTIES)):
             if getattr(self, name) not in known:
                 raise InputError(f"mountaincar: {name} is one of {', '.join(known)}, not {getattr(self, name)!r}")

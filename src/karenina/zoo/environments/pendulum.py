@@ -18,7 +18,7 @@ from karenina.errors import InputError
 from karenina.zoo.environments.compiling import compiled
 from karenina.zoo.environments.episodes import Episodes
 from karenina.zoo.environments.random_numbers import key_of, unit
-from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced
+from karenina.zoo.environments.simulator import Array, Flags, Seeds, replaced, require_not_negative, require_positive
 
 __all__ = ["PRESETS", "Parameters", "Pendulum"]
 
@@ -38,11 +38,8 @@ class Parameters:
     episode_steps: int = 200
 
     def __post_init__(self) -> None:
-        for name in ("mass", "length", "max_speed", "max_torque", "time_step", "episode_steps"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"pendulum: {name} must be positive, not {getattr(self, name)}")
-        if not 0 <= self.gravity < math.inf:
-            raise InputError(f"pendulum: gravity must not be negative, but is {self.gravity}")
+        require_positive(self, "pendulum", ("mass", "length", "max_speed", "max_torque", "time_step", "episode_steps"))
+        require_not_negative(self, "pendulum", ("gravity",))
         for pair in (self.start_angles, *self.start_speeds):
             if len(pair) != 2 or not pair[0] <= pair[1]:
                 raise InputError(f"pendulum: start_angles and each of start_speeds are pairs low <= high, not {pair}")

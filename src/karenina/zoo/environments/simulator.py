@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -27,6 +29,8 @@ __all__ = [
     "Step",
     "parameters",
     "replaced",
+    "require_not_negative",
+    "require_positive",
     "simulator",
 ]
 
@@ -109,6 +113,20 @@ class Parameters(Protocol):
 
 
 Chosen = TypeVar("Chosen", bound=Parameters)
+
+
+def require_positive(of: object, environment: str, names: Iterable[str]) -> None:
+    """Refuse parameters that are not positive and finite."""
+    for name in names:
+        if not 0 < getattr(of, name) < math.inf:
+            raise InputError(f"{environment}: {name} must be positive, not {getattr(of, name)}")
+
+
+def require_not_negative(of: object, environment: str, names: Iterable[str]) -> None:
+    """Refuse parameters that are negative or infinite."""
+    for name in names:
+        if not 0 <= getattr(of, name) < math.inf:
+            raise InputError(f"{environment}: {name} must not be negative, but is {getattr(of, name)}")
 
 
 def replaced(old: Chosen, environment: str, changes: dict[str, object]) -> Chosen:
