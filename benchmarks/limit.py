@@ -23,12 +23,13 @@ import torch
 from populations import SETTINGS, Setting, population
 
 from karenina.distance import L1
-from karenina.engine.box import Room, hidden_bounds, new_room
+from karenina.engine.box import hidden_bounds
 from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint
 from karenina.engine.lines import compiled
 from karenina.engine.packed import Array, Question, Weights
 from karenina.engine.packing import pack_question, pack_weights
+from karenina.engine.room import Room, new_room
 from karenina.engine.tighten_box import evaluate
 
 

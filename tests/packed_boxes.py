@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from karenina.engine.box import Room, hidden_bounds, new_room
+from karenina.engine.box import hidden_bounds
 from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint
 from karenina.engine.lines import has_one_kink
 from karenina.engine.nodes import flat
 from karenina.engine.packed import Node, Question, Weights
 from karenina.engine.packing import pack_question, pack_weights
+from karenina.engine.room import Room, new_room
 from karenina.engine.rounding import Rounding
 from karenina.query import Query
 

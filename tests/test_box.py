@@ -25,7 +25,10 @@ pytest.importorskip("numba")
 
 from packed_boxes import Packed, pack, pre_activations, room_on
 
-from karenina.engine.box import APART, Room, descend, outputs_at
+from karenina.engine.box import descend
+from karenina.engine.forward import forward
+from karenina.engine.near import APART
+from karenina.engine.room import Room
 from karenina.engine.tighten_box import Steps, evaluate, new_steps, tighten
 
 Array = npt.NDArray[np.float64]
@@ -318,6 +321,6 @@ def test_outputs_are_those_of_the_networks(seed: int) -> None:
     packed = pack(query)
     for x in points(query.cases[0].box, rng, 5)[:5]:
         y = np.empty(query.output_size)
-        outputs_at(packed.net, x, np.empty((2, packed.net.widest)), y)
+        forward(packed.net, x, np.empty(len(packed.net.errors)), y, np.empty((2, packed.net.widest)))
         expected = packed.joint.outputs(torch.as_tensor(x)[None])[0].numpy()
         assert (np.abs(y - expected) <= packed.rounding.outputs.numpy()).all()

@@ -48,7 +48,7 @@ class Run(NamedTuple):
     @property
     def open(self) -> npt.NDArray[np.int64]:
         """Slots on the heap."""
-        slots: npt.NDArray[np.int64] = self.heap.order[: self.heap.count[0]]
+        slots: npt.NDArray[np.int64] = self.heap.order[: self.heap.filled[0]]
         return slots
 
     @property

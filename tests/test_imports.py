@@ -49,7 +49,10 @@ ORDER = (
 )
 CORE_LIBRARIES = {"torch", "numpy", "onnx"}
 MAY_NEED_MORE = ("backends", "zoo", "experiments")
-COMPILED = tuple(f"engine.{name}" for name in ("box", "tighten_box", "explore", "climb", "tableau", "dive"))
+COMPILED = tuple(
+    f"engine.{name}"
+    for name in ("room", "forward", "near", "box", "tighten_box", "explore", "climb", "tableau", "dive")
+)
 # Third-party imports at the top of a core module or of a package's modules, each with its reason.
 ALLOWED = {
     ("cli", "typer"),  # the command line, all of it, is the one place that parses arguments

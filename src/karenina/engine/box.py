@@ -2,79 +2,18 @@
 
 Enters: weights, a box, and what is known of its pre-activations. Leaves: tighter bounds of them, their lines, and
 an upper bound of any linear function of one layer's pre-activations with all that made it (`Room`).
-
-Pairs of nearly equal networks have a second way through a layer. With d = z2 - z1 the difference of two paired
-neurons' pre-activations, c1 f(z1) + c2 f(z2) = (c1 + c2) f(z1) + c2 (f(z2) - f(z1)), and the last difference lies
-between two lines in d. Where d has a narrow range and c2 is nearly -c1, that loses far less than enclosing f twice.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from karenina.engine.lines import activation, compiled, dot, dot_absolute, slope_range, vectorised, write_lines
+from karenina.engine.lines import compiled, dot, dot_absolute, vectorised, write_lines
+from karenina.engine.near import difference_lines, take_pairs
 from karenina.engine.packed import CLIP, Array, Integers, Weights
+from karenina.engine.room import Room
 
-__all__ = ["APART", "FIRST", "Room", "descend", "hidden_bounds", "new_room", "outputs_at"]
-
-APART, FIRST, SECOND = 0.0, 1.0, 2.0  # a pair of neurons enclosed one by one, or as one and the difference from it
-
-
-class Room(NamedTuple):
-    """Everything about the box in hand; neurons are numbered as in `Weights`."""
-
-    lower: Array  # (inputs,)
-    upper: Array
-    middle: Array  # (2, inputs) centre and radius
-    low: Array  # (neurons,) bounds of the pre-activations
-    high: Array
-    lines: Array  # (8, neurons), as `lines` writes them
-    start: Array  # (neurons,) a slope for a side that is free
-    gap: Array  # (neurons,) how far the lines are apart at most
-    fixed: Array  # (4, neurons) with the starting slope: the upper line's slope and constant, the lower line's
-    rows: Array  # (neurons, inputs) coefficients of the linear function above each pre-activation
-    apart: Array  # (7, neurons of one network): of z2 - z1 its bounds, then slope and constant of the upper line of
-    #               f(z2) - f(z1) in it, of the lower line, and their gap
-    above: Array  # (S, widest) coefficients on a layer's pre-activations; `descend` starts from them
-    below: Array  # (S, widest) and on what the layer reads
-    taken: Array  # (3, neurons) what `descend` took: coefficient on the activation, slope, intercept
-    way: Array  # (neurons of one network,) how it went through a pair
-    total: Array  # (inputs,) the linear function's coefficients
-    corner: Array  # (inputs,) where it is largest
-    matrix: Array  # (2, 2 * widest, widest)
-    constants: Array  # (2, 2 * widest)
-    order: Integers  # (2, widest)
-
-
-@compiled
-def new_room(net: Weights) -> Room:
-    """Room for one box."""
-    stack, inputs, single = len(net.weights), net.sizes[0], len(net.kinds)
-    neurons = stack * single
-    return Room(
-        np.empty(inputs),
-        np.empty(inputs),
-        np.empty((2, inputs)),
-        np.empty(neurons),
-        np.empty(neurons),
-        np.empty((8, neurons)),
-        np.empty(neurons),
-        np.empty(neurons),
-        np.empty((4, neurons)),
-        np.zeros((neurons, inputs)),
-        np.empty((7, single)),
-        np.empty((stack, net.widest)),
-        np.empty((stack, net.widest)),
-        np.empty((3, neurons)),
-        np.zeros(single),
-        np.empty(inputs),
-        np.empty(inputs),
-        np.empty((2, 2 * net.widest, net.widest)),
-        np.empty((2, 2 * net.widest)),
-        np.empty((2, net.widest), np.int64),
-    )
+__all__ = ["descend", "hidden_bounds"]
 
 
 @compiled
@@ -298,23 +237,7 @@ def _differences(net: Weights, room: Room, k: int) -> None:
             room.apart[1 - side, place] = sign * (descend(net, room, k, room.start, True) + error)
         room.apart[0, place] = max(room.apart[0, place], room.low[two] - room.high[one] - error)
         room.apart[1, place] = min(room.apart[1, place], room.high[two] - room.low[one] + error)
-        _difference_lines(room, net.kinds, place, one, two)
-
-
-@compiled
-def _difference_lines(room: Room, kinds: Array, place: int, one: int, two: int) -> None:
-    """Lines in d above and below f(z2) - f(z1): its slope lies in a range, so it lies between two wedges."""
-    apart = room.apart
-    least, most = slope_range(kinds, place, min(room.low[one], room.low[two]), max(room.high[one], room.high[two]))
-    left, right = apart[0, place], apart[1, place]
-    for side in range(2):
-        sign = 1.0 - 2.0 * side  # a lower line is an upper line of the negative
-        at_left, at_right = max(sign * least * left, sign * most * left), max(sign * least * right, sign * most * right)
-        slope = min(max(sign * (at_right - at_left) / (right - left + 1e-300), least), most)
-        apart[2 + 2 * side, place] = slope
-        apart[3 + 2 * side, place] = sign * max(at_left - sign * slope * left, at_right - sign * slope * right)
-    tilt, shift = apart[2, place] - apart[4, place], apart[3, place] - apart[5, place]
-    apart[6, place] = max(tilt * left, tilt * right) + shift
+        difference_lines(room, net.kinds, place, one, two)
 
 
 @compiled
@@ -327,7 +250,7 @@ def descend(net: Weights, room: Room, top: int, slopes: Array, near: bool) -> fl
             weights, biases = net.weights[s, net.weight_at[k] :], net.biases[s, net.bias_at[k] :]
             part += _down(weights, biases, net.sizes[k + 1], net.sizes[k], above[s], room.order[0], below[s])
         if k > 0 and near:
-            part += _pairs(net, room, slopes, k - 1)
+            part += take_pairs(net, room, slopes, k - 1)
         elif k > 0:
             for s in range(stack):
                 first = stack * net.bias_at[k - 1] + s * net.sizes[k]
@@ -376,60 +299,3 @@ def _enclose_layer(
         above[i] = c * tilt
         part += c * constant
     return part
-
-
-@compiled
-def _pairs(net: Weights, room: Room, slopes: Array, k: int) -> float:
-    """Take the paired neurons of layer k, each pair the way that loses least; the constant."""
-    width, part, gap, apart = net.sizes[k + 1], 0.0, room.gap, room.apart
-    for i in range(width):
-        place, one = net.bias_at[k] + i, 2 * net.bias_at[k] + i
-        two = one + width
-        c, d, spread = room.below[0, i], room.below[1, i], apart[6, place]
-        separate = abs(c) * gap[one] + abs(d) * gap[two]
-        by_first, by_second = abs(c + d) * gap[one] + abs(d) * spread, abs(c + d) * gap[two] + abs(c) * spread
-        if separate <= min(by_first, by_second) or not np.isfinite(spread):
-            room.way[place] = APART
-            part += _enclose(room.lines, room.taken, slopes, one, c) + _enclose(room.lines, room.taken, slopes, two, d)
-            room.above[0, i], room.above[1, i] = c * room.taken[1, one], d * room.taken[1, two]
-            continue
-        if by_first <= by_second:  # (c + d) f(z1) + d (f(z2) - f(z1))
-            room.way[place] = FIRST
-            s, base, other, rest = 0, one, two, d
-        else:  # (c + d) f(z2) - c (f(z2) - f(z1))
-            room.way[place] = SECOND
-            s, base, other, rest = 1, two, one, -c
-        side = 2 if rest >= 0 else 4
-        slope, intercept = apart[side, place], apart[side + 1, place]
-        part += _enclose(room.lines, room.taken, slopes, base, c + d) + rest * intercept
-        room.taken[0, other], room.taken[1, other], room.taken[2, other] = rest, slope, intercept
-        room.above[0, i], room.above[1, i] = -rest * slope, rest * slope
-        room.above[s, i] += (c + d) * room.taken[1, base]
-    return part
-
-
-@compiled
-def _enclose(lines: Array, taken: Array, slopes: Array, n: int, c: float) -> float:
-    """Take neuron n by its line for coefficient c; the constant."""
-    side = 0 if c >= 0 else 4
-    slope = min(max(slopes[n], lines[side, n]), lines[side + 1, n])
-    taken[0, n], taken[1, n], taken[2, n] = c, slope, lines[side + 3, n] - slope * lines[side + 2, n]
-    return float(c * taken[2, n])
-
-
-@compiled
-def outputs_at(net: Weights, x: Array, work: Array, y: Array) -> None:
-    """The outputs (S * outputs,) of the networks themselves at x; work: (2, widest)."""
-    last = len(net.sizes) - 2
-    for s in range(len(net.weights)):
-        for i in range(net.sizes[0]):
-            work[0, i] = x[i]
-        for k in range(last + 1):
-            width, below = net.sizes[k + 1], net.sizes[k]
-            source, target = work[k % 2], work[1 - k % 2]
-            for m in range(width):
-                z = dot(net.weights[s, net.weight_at[k] + m * below :], source, below)
-                z += net.biases[s, net.bias_at[k] + m]
-                target[m] = activation(net.kinds, net.bias_at[k] + m, z) if k < last else z
-        for m in range(net.sizes[last + 1]):
-            y[s * net.sizes[last + 1] + m] = work[(last + 1) % 2, m]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from karenina.engine.explore import offer
-from karenina.engine.lines import activation, compiled, dot, slope_at
+from karenina.engine.forward import forward
+from karenina.engine.lines import compiled, slope_at
 from karenina.engine.packed import Array, Best, Question, Weights
 
 __all__ = ["climb"]
@@ -27,7 +28,7 @@ def climb(net: Weights, ask: Question, best: Best, starts: Array, case: int, ste
             x[i] = lower[i] + starts[start, i] * (upper[i] - lower[i])
         length = 0.5
         for _ in range(steps):
-            _forward(net, x, z, y, work)
+            forward(net, x, z, y, work)
             _direction(ask, case, y, slack, row)
             if ask.rows.shape[1]:
                 offer(net, ask, case, best, x, work, y)
@@ -37,26 +38,6 @@ def climb(net: Weights, ask: Question, best: Best, starts: Array, case: int, ste
                 x[i] = min(max(x[i] + move, lower[i]), upper[i])
             length *= 0.8
         offer(net, ask, case, best, x, work, y)
-
-
-@compiled
-def _forward(net: Weights, x: Array, z: Array, y: Array, work: Array) -> None:
-    """All pre-activations and the outputs at x."""
-    stack, last = len(net.weights), len(net.sizes) - 2
-    for s in range(stack):
-        for i in range(net.sizes[0]):
-            work[0, i] = x[i]
-        for k in range(last + 1):
-            width, below = net.sizes[k + 1], net.sizes[k]
-            source, after = work[k % 2], work[1 - k % 2]
-            for m in range(width):
-                value = dot(net.weights[s, net.weight_at[k] + m * below :], source, below)
-                value += net.biases[s, net.bias_at[k] + m]
-                if k == last:
-                    y[s * width + m] = value
-                else:
-                    z[stack * net.bias_at[k] + s * width + m] = value
-                    after[m] = activation(net.kinds, net.bias_at[k] + m, value)
 
 
 @compiled

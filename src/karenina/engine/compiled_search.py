@@ -79,10 +79,7 @@ class CompiledSearch:
     @property
     def decided(self) -> bool:
         """Whether the incumbent alone answers: it reaches the threshold, or the ceiling."""
-        threshold = self.goal.threshold
-        if self.incumbent.value >= (self.goal.ceiling if threshold is None else min(threshold, self.goal.ceiling)):
-            return True
-        return threshold is not None and self.incumbent.reaches(threshold)
+        return self.incumbent.decides(self.goal)
 
     @property
     def beyond_precision(self) -> bool:
@@ -227,12 +224,12 @@ def _no_best(value: float, inputs: int) -> Best:
 
 
 def _highest(heap: Heap) -> float:
-    return float(heap.bound[heap.order[0]]) if heap.count[0] else -math.inf
+    return float(heap.bound[heap.order[0]]) if heap.filled[0] else -math.inf
 
 
 def _uneven(heaps: list[Heap]) -> bool:
     """Whether one heap has run dry beside others that have not."""
-    counts = [int(heap.count[0]) for heap in heaps]
+    counts = [int(heap.filled[0]) for heap in heaps]
     return 4 * min(counts) < max(counts)
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from karenina.engine.box import APART, Room, hidden_bounds, new_room, outputs_at
+from karenina.engine.box import hidden_bounds
 from karenina.engine.dive import dive
+from karenina.engine.forward import forward
 from karenina.engine.lines import compiled, has_one_kink
+from karenina.engine.near import APART
 from karenina.engine.packed import Array, Best, Heap, Node, Plan, Question, Weights
+from karenina.engine.room import Room, new_room
 from karenina.engine.tighten_box import Steps, evaluate, new_steps, tighten
 
 __all__ = ["explore", "offer", "plant", "target_of"]
@@ -25,7 +28,7 @@ INSIDE = 2e-9  # how far inside the constraints the programmes stay: more than t
 @compiled
 def explore(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best, boxes: int) -> int:
     """Halve the box of the highest bound, until so many have been bounded at most; how many have been."""
-    room, steps, done, count = new_room(net), new_steps(net, ask), 0, heap.count[0]
+    room, steps, done, count = new_room(net), new_steps(net, ask), 0, heap.filled[0]
     while count > 0 and done < boxes and count + 2 <= len(heap.order):
         slot = heap.order[0]
         if _over(plan, best, heap.bound[slot]):
@@ -46,7 +49,7 @@ def explore(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best, box
             else:
                 heap.order[count], heap.order[count + 1] = heap.order[count + 1], slot
         done += 2
-    heap.count[0] = count
+    heap.filled[0] = count
     return done
 
 
@@ -65,7 +68,7 @@ def plant(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best) -> in
             heap.multipliers[slot, r] = 0.0
         if _bound(net, ask, plan, heap, best, room, steps, slot):
             count = _push(heap, count)
-    heap.count[0] = count
+    heap.filled[0] = count
     return len(ask.offset)
 
 
@@ -290,7 +293,7 @@ def _leave(heap: Heap, room: Room, steps: Steps, slot: int) -> None:
 @compiled
 def offer(net: Weights, ask: Question, case: int, best: Best, x: Array, work: Array, y: Array) -> bool:
     """Take x if it surely satisfies the constraints and surely attains more than the best so far."""
-    outputs_at(net, x, work, y)
+    forward(net, x, np.empty(len(net.errors)), y, work)
     value = 0.0
     for m in range(len(y)):
         value += ask.objective[case, m] * y[m]

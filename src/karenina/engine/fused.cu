@@ -358,8 +358,8 @@ DEVICE double evaluate(const Questions& ask, int of_case, Room& room) {
     return isfinite(bound) ? bound : INFINITE;
 }
 
-// Pre-activations and outputs at the corner, through the lines in use.
-DEVICE void forward_lines(Room& room) {
+// Outputs at x, of the networks themselves or through the lines in use; the pre-activations stay in room.z.
+DEVICE void forward(const Networks& net, Room& room, const double* x, bool lines) {
     #pragma unroll
     for (int k = 0; k <= HIDDEN; k++) {
         int width = size_of(k + 1), below = size_of(k);
@@ -367,7 +367,7 @@ DEVICE void forward_lines(Room& room) {
             int s = task / width, m = task % width;
             double z = 0.0;
             for (int i = 0; i < below; i++)
-                z += room.transposed[s][weight_at(k) + i * width + m] * (k ? room.below[s][i] : room.corner[i]);
+                z += room.transposed[s][weight_at(k) + i * width + m] * (k ? room.below[s][i] : x[i]);
             z += room.biases[s][bias_at(k) + m];
             if (k == HIDDEN) room.y[s * OUTPUTS + m] = z;
             else room.z[s * SINGLE + bias_at(k) + m] = z;
@@ -376,7 +376,9 @@ DEVICE void forward_lines(Room& room) {
         if (k < HIDDEN) {
             EACH(task, STACK * width) {
                 int s = task / width, m = task % width, n = s * SINGLE + bias_at(k) + m;
-                room.below[s][m] = room.slope[n] * room.z[n] + room.intercept[n];
+                double z = room.z[n];
+                room.below[s][m] = lines ? room.slope[n] * z + room.intercept[n]
+                                         : activation(net.kinds + 5 * (bias_at(k) + m), z);
             }
             SYNC;
         }
@@ -434,14 +436,16 @@ DEVICE void move_multipliers(const Questions& ask, int of_case, Room& room, doub
     SYNC;
 }
 
-DEVICE double tighten(const Questions& ask, int of_case, Room& room, double bound, double aim, double enough) {
+DEVICE double tighten(
+    const Networks& net, const Questions& ask, int of_case, Room& room, double bound, double aim, double enough
+) {
     double best = bound, reach = 1.0;
     int blocks = CONSTRAINTS ? 2 : 1;
     keep(room);
     EACH(n, NEURONS) room.squares[n] = room.momentum[n] = 0.0;
     SYNC;
     for (int step = 0; step < STEPS * blocks && best > enough; step++) {
-        forward_lines(room);
+        forward(net, room, room.corner, true);
         if (blocks == 2 && step % 2 == 0) move_multipliers(ask, of_case, room, reach * (bound - aim));
         else move_slopes(room, reach * (bound - aim));
         bound = evaluate(ask, of_case, room);
@@ -451,35 +455,9 @@ DEVICE double tighten(const Questions& ask, int of_case, Room& room, double boun
     return best;
 }
 
-// Outputs of the networks themselves at x; the pre-activations stay in room.z.
-DEVICE void forward(const Networks& net, Room& room, const double* x) {
-    #pragma unroll
-    for (int k = 0; k <= HIDDEN; k++) {
-        int width = size_of(k + 1), below = size_of(k);
-        EACH(task, STACK * width) {
-            int s = task / width, m = task % width;
-            double z = 0.0;
-            for (int i = 0; i < below; i++)
-                z += room.transposed[s][weight_at(k) + i * width + m] * (k ? room.below[s][i] : x[i]);
-            z += room.biases[s][bias_at(k) + m];
-            if (k == HIDDEN) room.y[s * OUTPUTS + m] = z;
-            else room.z[s * SINGLE + bias_at(k) + m] = z;
-        }
-        SYNC;
-        if (k < HIDDEN) {
-            EACH(task, STACK * width) {
-                int s = task / width, m = task % width;
-                double z = room.z[s * SINGLE + bias_at(k) + m];
-                room.below[s][m] = activation(net.kinds + 5 * (bias_at(k) + m), z);
-            }
-            SYNC;
-        }
-    }
-}
-
 // Note what x surely attains, if it surely satisfies the constraints.
 DEVICE void offer(const Networks& net, const Questions& ask, Progress& at, Room& room, const double* x, int of_case, int item) {
-    forward(net, room, x);
+    forward(net, room, x, false);
     double value = 0.0;
     bool inside = true;
     for (int m = 0; m < STACK * OUTPUTS; m++) value += ask.objective[(long)of_case * STACK * OUTPUTS + m] * room.y[m];
@@ -589,7 +567,7 @@ DEVICE void bound_box(
     if (fmin(bound, before) > target) {
         double below = fmax(1e-6 * fabs(target), plan[2]);
         double aim = value == -INFINITE ? target - below : (target + value) / 2;
-        tight = tighten(ask, of_case, room, bound, aim, target);
+        tight = tighten(net, ask, of_case, room, bound, aim, target);
         offer(net, ask, at, room, room.best_corner, of_case, item);
     }
     double found = fmin(tight, before);
@@ -705,7 +683,7 @@ GLOBAL climb(const World* world, const double* starts, int cases) {
         double length = 0.5;
         for (int step = 0; step <= ASCENT; step++) {
             if (CONSTRAINTS || step == ASCENT) offer(net, ask, at, room, room.corner, c, item);
-            else forward(net, room, room.corner);
+            else forward(net, room, room.corner, false);
             if (step == ASCENT) break;
             bool outside = false;
             for (int r = 0; r < CONSTRAINTS; r++) {

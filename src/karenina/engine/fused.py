@@ -26,6 +26,7 @@ from karenina.query import Answer, Goal, Query, Status
 __all__ = ["FusedSearch", "Kernels", "Shape", "answer_together", "fits", "gpu_kernels"]
 
 Tensor = torch.Tensor
+Dimensions = tuple[int, int, int]
 WARPS = 4  # a block
 WIDEST = 128  # neurons of a layer, beyond which a lane's registers do not hold a row
 BOXES = ("climb", "plant", "halve")  # kernels that take a warp for a box
@@ -87,6 +88,14 @@ class Shape:
         return 8 * (8 * inputs + 20 * neurons + rows)
 
 
+class _Kernel(Protocol):
+    """What torch makes of a kernel's text."""
+
+    def __call__(self, *, grid: Dimensions, block: Dimensions, args: list[int | Tensor], shared_mem: int) -> None: ...
+
+    def set_shared_memory_config(self, shared_mem_bytes: int) -> None: ...
+
+
 class _Gpu:
     """Kernels on the current GPU."""
 
@@ -107,12 +116,12 @@ class _Gpu:
             grid, block, shared = 8 * self._processors, 32 * self._warps, self._shared
         else:
             grid, block, shared = 4 * self._processors, 256, 0
-        kernel(grid=(grid, 1, 1), block=(block, 1, 1), args=[world, *more], shared_mem=shared)  # type: ignore[operator]
+        kernel(grid=(grid, 1, 1), block=(block, 1, 1), args=[world, *more], shared_mem=shared)
 
-    def _kernel(self, name: str) -> object:
-        kernel: object = torch.cuda._compile_kernel(self._source, name)
+    def _kernel(self, name: str) -> _Kernel:
+        kernel: _Kernel = torch.cuda._compile_kernel(self._source, name)
         if name in BOXES:
-            kernel.set_shared_memory_config(self._shared)  # type: ignore[attr-defined]
+            kernel.set_shared_memory_config(self._shared)
         return kernel
 
 

@@ -32,15 +32,15 @@ def size_of(heap: Heap) -> int:
 def with_room(heap: Heap) -> Heap:
     """The heap, twice as large if it is more than half full."""
     slots = len(heap.order)
-    if 2 * int(heap.count[0]) + 4 <= slots:
+    if 2 * int(heap.filled[0]) + 4 <= slots:
         return heap
     grown = [np.concatenate([array, np.empty_like(array)]) for array in heap[2:]]
-    return Heap(heap.count, np.concatenate([heap.order, np.arange(slots, 2 * slots)]), *grown)
+    return Heap(heap.filled, np.concatenate([heap.order, np.arange(slots, 2 * slots)]), *grown)
 
 
 def shared_out(heaps: Sequence[Heap], count: int) -> list[Heap]:
     """The same boxes on so many heaps, dealt out from the highest bound to the lowest."""
-    slots = [heap.order[: heap.count[0]] for heap in heaps]
+    slots = [heap.order[: heap.filled[0]] for heap in heaps]
     fields = [np.concatenate([a[s] for a, s in zip(arrays, slots, strict=True)]) for arrays in _fields(heaps)]
     highest_first = np.argsort(-fields[0], kind="stable")
     dealt = [highest_first[place::count] for place in range(count)]

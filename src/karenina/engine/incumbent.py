@@ -14,7 +14,7 @@ from karenina.engine.cases import Cases
 from karenina.engine.exact import reaches_exactly
 from karenina.engine.joint import Joint
 from karenina.engine.polish import MOST_INPUTS, Polisher
-from karenina.query import Query
+from karenina.query import Goal, Query
 
 __all__ = ["Incumbent", "ascend", "random_starts"]
 
@@ -80,6 +80,13 @@ class Incumbent:
         box = self._cases.lower[self.case], self._cases.upper[self.case]
         x = ((self.witness * grid).round() / grid).clamp(*box)
         self.offer(x, torch.full((len(x),), self.case, device=x.device))
+
+    def decides(self, goal: Goal) -> bool:
+        """Whether the value alone answers: it reaches the threshold, or the ceiling."""
+        threshold = goal.threshold
+        if self.value >= (goal.ceiling if threshold is None else min(threshold, goal.ceiling)):
+            return True
+        return threshold is not None and self.reaches(threshold)
 
     def reaches(self, threshold: float) -> bool:
         """Whether the witness attains the threshold; within rounding of it, exact arithmetic decides.

@@ -124,9 +124,9 @@ class Plan(NamedTuple):
 
 
 class Heap(NamedTuple):
-    """Open boxes: order[: count] is a heap, the highest bound first; the other entries are free slots."""
+    """Open boxes: order[: filled] is a heap, the highest bound first; the other entries are free slots."""
 
-    count: Integers  # type: ignore[assignment]  # (1,); hides a method of tuples that nobody needs here
+    filled: Integers  # (1,) how many are open
     order: Integers  # (slots,)
     bound: Array  # (slots,)
     case: Integers  # (slots,)

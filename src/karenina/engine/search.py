@@ -77,10 +77,7 @@ class Search:
     @property
     def decided(self) -> bool:
         """Whether the incumbent alone answers: it reaches the threshold, or the ceiling."""
-        threshold = self.goal.threshold
-        if self.incumbent.value >= (self.goal.ceiling if threshold is None else min(threshold, self.goal.ceiling)):
-            return True
-        return threshold is not None and self.incumbent.reaches(threshold)
+        return self.incumbent.decides(self.goal)
 
     @property
     def beyond_precision(self) -> bool:

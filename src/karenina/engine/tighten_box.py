@@ -10,9 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from karenina.engine.box import APART, FIRST, Room, descend
+from karenina.engine.box import descend
 from karenina.engine.lines import compiled, dot
+from karenina.engine.near import APART, FIRST
 from karenina.engine.packed import Array, Question, Weights
+from karenina.engine.room import Room
 
 __all__ = ["Steps", "evaluate", "new_steps", "tighten"]
 
