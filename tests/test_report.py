@@ -31,6 +31,8 @@ from karenina.report.finished import selection_from_dictionary
 from karenina.report.ordering import orders
 from karenina.report.slices import box_of, lines_through, plane_through, pointwise
 from karenina.selection import select
+from karenina.store import read_result
+from karenina.store.seal import seal
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +86,13 @@ def test_models_that_are_gone_or_changed_are_left_out_with_a_note(tmp_path: Path
 def test_what_is_not_a_finished_run_is_refused(tmp_path: Path) -> None:
     folder = make_run(tmp_path)
     result = (folder / "selection.json").read_text()
+    renamed = seal(json.loads(json.dumps(read_result(folder)).replace("seed_0", "zero"))).decode()
     for text, message in [
         ("{", "is damaged"),
         ("[]", "is damaged"),
-        (result.replace("seed_0", "zero"), "is not the result"),
+        (result.replace("seed_0", "zero"), "is damaged"),
+        (seal({"names": 3}).decode(), "is damaged"),
+        (renamed, "is not the result"),
     ]:
         (folder / "selection.json").write_text(text)
         with pytest.raises(InputError, match=message):

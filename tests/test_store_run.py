@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import subprocess
@@ -18,7 +17,7 @@ from measured import DOMAIN, a_disagreement
 from karenina.distance import distance
 from karenina.errors import InputError, WorkStopped
 from karenina.query import Goal
-from karenina.store import Configuration, Context, Model, Record, open_run, read_configuration
+from karenina.store import Configuration, Context, Model, Record, open_run, read_configuration, read_result
 
 CONFIGURATION = Configuration(
     models=(Model("a", "/models/a.onnx", "a" * 64), Model("b", "/models/b.onnx", "b" * 64, "/models/b.npz")),
@@ -209,5 +208,5 @@ def test_the_result_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
         with pytest.raises(WorkStopped, match=r"selection.json cannot be written \(No space left on device\)"):
             run.finish({"survivors": ["b"]})
         monkeypatch.undo()
-    assert json.loads((tmp_path / "selection.json").read_text()) == {"survivors": ["a"]}
+    assert read_result(tmp_path) == {"survivors": ["a"]}
     assert {path.name for path in tmp_path.iterdir()} == {"run.json", "pairs.jsonl", "run.lock", "selection.json"}

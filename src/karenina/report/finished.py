@@ -7,7 +7,6 @@ and what needs it is left out.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from karenina.errors import InputError, KareninaError
 from karenina.network import Network
 from karenina.query import Status
 from karenina.selection import Certainty, Guarantee, Iteration, Removal, Selection, SelectionSettings, Stop
-from karenina.store import Configuration, read_configuration
+from karenina.store import Configuration, read_configuration, read_result
 
 __all__ = ["FinishedRun", "read_run", "selection_from_dictionary"]
 
@@ -48,7 +47,7 @@ class FinishedRun:
 def read_run(folder: Path) -> FinishedRun:
     """The run in a folder; refuses one that is not finished."""
     asked = read_configuration(folder)
-    result = _result(folder)
+    result = read_result(folder)
     try:
         selection = selection_from_dictionary(result)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -74,19 +73,6 @@ def read_run(folder: Path) -> FinishedRun:
         },
         notes,
     )
-
-
-def _result(folder: Path) -> dict[str, Any]:
-    path = folder / _RESULT
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{folder} holds no finished selection: karenina resume {folder} finishes it") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: karenina resume {folder} writes it anew") from error
-    return dict(content) if isinstance(content, dict) else {}
 
 
 def _networks(asked: Configuration) -> tuple[dict[str, Network], tuple[str, ...]]:

@@ -5,6 +5,7 @@ Enters: answers about pairs, as they arrive. Leaves: the same answers, when the 
     identity   what an answer depends on, as a key
     records    one answer as one line of text with a checksum
     journal    a file of such lines that only grows
+    disk, seal files that are whole or not there, and know whether they are what was written
     run        the folder of a run: its configuration, its journal, its result, its lock (`configuration`, `lock`)
     cache      journals shared by all runs of a user
     memory     a `Measure` that looks first and measures what is missing
@@ -16,7 +17,7 @@ from karenina.store.identity import Context, canonical_order, domain_hash
 from karenina.store.journal import Journal
 from karenina.store.memory import recorded, reordered
 from karenina.store.records import Record
-from karenina.store.run import Run, open_run, read_configuration
+from karenina.store.run import Run, open_run, read_configuration, read_result
 
 __all__ = [
     "Cache",
@@ -31,6 +32,7 @@ __all__ = [
     "domain_hash",
     "open_run",
     "read_configuration",
+    "read_result",
     "recorded",
     "reordered",
 ]

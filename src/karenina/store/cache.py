@@ -42,6 +42,7 @@ class Cache:
         self._own: Journal | None = None
         self._lock: Lock | None = None
         self._writable = True
+        self._told = False
         try:
             for path in sorted(self._folder.glob("*.jsonl")):
                 self._journals.append(Journal(path, writable=False))
@@ -49,11 +50,13 @@ class Cache:
             self._give_up("read", error)
 
     def find(self, context: Context, first: str, second: str, goal: Goal) -> Record | None:
-        for journal in self._journals:
-            record = journal.find(context, first, second, goal)
-            if record is not None:
-                return record
-        return None
+        try:
+            found = (journal.find(context, first, second, goal) for journal in self._journals)
+            return next((record for record in found if record is not None), None)
+        except WorkStopped as error:
+            self._leave_out()
+            self._give_up("read", error)
+            return None
 
     def append(self, record: Record) -> None:
         """Keep an answer for other runs, unless another attempt might end otherwise."""
@@ -66,10 +69,15 @@ class Cache:
             self._give_up("written", error)
 
     def close(self) -> None:
-        for journal in [*self._journals, *([self._own] if self._own else [])]:
-            journal.close()
+        self._leave_out()
+        if self._own:
+            self._own.close()
         if self._lock:
             self._lock.release()
+
+    def _leave_out(self) -> None:
+        while self._journals:
+            self._journals.pop().close()
 
     def _open_own(self) -> Journal:
         """A journal nobody else writes to."""
@@ -83,5 +91,8 @@ class Cache:
 
     def _give_up(self, what: str, error: Exception) -> None:
         self._writable = False
+        if self._told:
+            return
+        self._told = True
         reason = getattr(error, "strerror", None) or error
         self._note(f"the cache {self._folder.parent} cannot be {what} and is left out: {reason}")

@@ -3,7 +3,7 @@
 Each record is written by one system call when it arrives, so a killed process loses nothing it has written; once
 a second, and when asked, the disk is told to keep it, for the case of a power failure. What a write left half done
 is cut off when the file is opened again. A damaged line elsewhere is not believed: it counts in `damaged`, and its
-question is open again.
+question is open again. A line is checked again whenever it is read: disks and other programs change files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from karenina.errors import WorkStopped
 from karenina.query import Goal
+from karenina.store.disk import sync_folder, write_all
 from karenina.store.identity import Context
 from karenina.store.records import Record, key_of_line
 
@@ -32,10 +33,20 @@ class Journal:
         self._index: dict[str, tuple[int, int]] = {}  # key -> where its last line starts, how long it is
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND if writable else os.O_RDONLY
         self._file = os.open(path, flags, 0o666)
+        try:
+            self._prepare(writable)
+        except OSError:
+            self.close()
+            raise
+        self._synced = time.monotonic()
+
+    def _prepare(self, writable: bool) -> None:
+        """Read what is there; cut off what was half written."""
         self._end = self._scan()
         if self.torn and writable:
             os.ftruncate(self._file, self._end)
-        self._synced = time.monotonic()
+        if writable and not self._end:
+            sync_folder(self.path.parent)  # the file may be new
 
     def _scan(self) -> int:
         """Index the file; where its whole lines end."""
@@ -59,17 +70,24 @@ class Journal:
 
     def find(self, context: Context, first: str, second: str, goal: Goal) -> Record | None:
         """What is on record for the question, if it answers it within the goal's time limit."""
-        place = self._index.get(context.key(first, second, goal))
+        key = context.key(first, second, goal)
+        place = self._index.get(key)
         if place is None:
             return None
-        record = Record.read(os.pread(self._file, place[1], place[0]))
+        try:
+            line = os.pread(self._file, place[1], place[0])
+        except OSError as error:
+            raise _stopped(self.path, error, "read") from error
+        if key_of_line(line) != key:  # it was whole when the file was opened
+            return None
+        record = Record.read(line)
         return record if record.answers(goal) else None
 
     def append(self, record: Record) -> None:
         """Write the record. On failure the file keeps what it held before, whole."""
         line = record.line()
         try:
-            _write_all(self._file, line)
+            write_all(self._file, line)
         except OSError as error:
             self._cut()
             raise _stopped(self.path, error) from error
@@ -97,11 +115,6 @@ class Journal:
             return
 
 
-def _write_all(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
-
-
-def _stopped(path: Path, error: OSError) -> WorkStopped:
+def _stopped(path: Path, error: OSError, what: str = "written") -> WorkStopped:
     reason = error.strerror or str(error)
-    return WorkStopped(f"{path} can no longer be written ({reason}): what was measured before is kept there")
+    return WorkStopped(f"{path} can no longer be {what} ({reason}): what was measured before is kept there")

@@ -6,25 +6,26 @@
     report.html     the result to look at, if that was asked for
     run.lock        held by the process that works on the run
 
-`run.json` and `selection.json` appear whole or not at all. A folder may be used again with more, fewer or changed
-models, another domain or other settings: every record says what it is an answer to, and the rest is measured. The
-result of another configuration is removed when work on the new one begins.
+`run.json` and `selection.json` appear whole or not at all, and carry a checksum. A folder may be used again with
+more, fewer or changed models, another domain or other settings: every record says what it is an answer to, and the
+rest is measured. The result of another configuration is removed when work on the new one begins.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from karenina.errors import InputError, WorkStopped
 from karenina.store.configuration import Configuration
+from karenina.store.disk import write_whole
 from karenina.store.journal import Journal
 from karenina.store.lock import Lock
+from karenina.store.seal import seal, unseal
 
-__all__ = ["Run", "open_run", "read_configuration", "write_whole"]
+__all__ = ["Run", "open_run", "read_configuration", "read_result"]
 
 _CONFIGURATION, _RECORDS, _RESULT, _LOCK = "run.json", "pairs.jsonl", "selection.json", "run.lock"
 _PAGE = "report.html"
@@ -41,7 +42,7 @@ class Run:
     def finish(self, result: Mapping[str, object]) -> None:
         """Write the result, whole or not at all."""
         try:
-            write_whole(self.folder / _RESULT, result)
+            write_whole(self.folder / _RESULT, seal(result))
         except OSError as error:
             where = self.folder / _RESULT
             kept = "all that was measured is kept, and the same command writes it when there is room"
@@ -72,10 +73,10 @@ def _journal(folder: Path, configuration: Configuration, note: Callable[[str], N
     for change in _changes(folder, configuration):
         note(change)
     try:
-        if _is_run(folder) and read_configuration(folder).hash != configuration.hash:
+        if not _is_run(folder) or read_configuration(folder).hash != configuration.hash:
             for stale in (_RESULT, _PAGE):  # they would pass for the result of what is asked now
                 (folder / stale).unlink(missing_ok=True)
-        write_whole(folder / _CONFIGURATION, configuration.to_json())
+        write_whole(folder / _CONFIGURATION, seal(configuration.to_json()))
         journal = Journal(folder / _RECORDS)
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -91,7 +92,7 @@ def read_configuration(folder: Path) -> Configuration:
     """The configuration of a run folder."""
     path = folder / _CONFIGURATION
     try:
-        return Configuration.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return Configuration.from_json(unseal(path.read_bytes()))
     except FileNotFoundError:
         raise InputError(f"{folder} is not a run folder: it has no {_CONFIGURATION}") from None
     except OSError as error:
@@ -101,19 +102,17 @@ def read_configuration(folder: Path) -> Configuration:
         raise InputError(f"{path} is damaged: {remedy}") from error
 
 
-def write_whole(path: Path, content: Mapping[str, object]) -> None:
-    """Write a JSON file so that it is there whole or, after a crash, as it was before."""
-    draft = path.with_name(path.name + ".draft")
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result of a finished run."""
+    path = folder / _RESULT
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1, allow_nan=False)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+        return unseal(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{folder} holds no finished selection: karenina resume {folder} finishes it") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: karenina resume {folder} writes it anew") from error
 
 
 def _refuse_foreign(folder: Path) -> None:
