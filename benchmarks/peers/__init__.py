@@ -1,0 +1,1 @@
+"""Other methods, written plainly, where no published program installs."""
