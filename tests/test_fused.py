@@ -16,8 +16,11 @@ import pytest
 import torch
 from random_networks import ALL, PIECEWISE_LINEAR, dense_network, feasible_values, points, random_network
 
-from karenina import Engine, Goal, disagreement_table
+from karenina import Engine, Goal, PairTask, disagreement_table, measure_here
+from karenina.distance import L1
 from karenina.domain import Box, Domain
+from karenina.engine.asked import Asked, Pairs, near_pairs
+from karenina.engine.compiled_search import ALIKE, near_copies
 from karenina.engine.fused import FusedSearch, Shape, answer_together, fits
 from karenina.network import RELU, Layer, Network
 from karenina.query import Answer, Case, Query, Status
@@ -58,7 +61,8 @@ def host(tmp_path: Path) -> Callable[..., list[Answer]]:
     def answers(queries: list[Query], goal: Goal, slots: int = 20_000, limit: float = 60.0) -> list[Answer]:
         shape = fits(queries[0], goal)
         assert shape is not None
-        search = FusedSearch(queries, [goal] * len(queries), shape, torch.device("cpu"), slots)
+        asked = Asked.of(queries, [goal] * len(queries), shape.constraints)
+        search = FusedSearch(asked, shape, torch.device("cpu"), slots)
         search.run(Host(shape, tmp_path), time.perf_counter() + limit)
         return search.answers(1.0)
 
@@ -158,6 +162,100 @@ def test_overflow_proves_nothing(host: Callable[..., list[Answer]]) -> None:
     )
     (found,) = host([query], Goal(1e-3))
     assert found.upper >= 1e299
+
+
+@pytest.fixture
+def gpu_of_one_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """An engine that believes the compiled C++ to be a GPU."""
+    made: dict[Shape, Host] = {}
+
+    def kernels(shape: Shape, _: torch.device) -> Host:
+        return made.setdefault(shape, Host(shape, tmp_path))
+
+    for module in ("fused", "engine"):
+        monkeypatch.setattr(f"karenina.engine.{module}.gpu_kernels", kernels)
+    monkeypatch.setattr("karenina.engine.fused._slots", lambda shape, cases: 20_000)  # noqa: ARG005
+    monkeypatch.setattr(Engine, "answers_all", property(lambda engine: engine is here))
+    here = Engine("cpu")
+    return here
+
+
+@needs_compiler
+@pytest.mark.parametrize("distance", ["l1", "linf"])
+def test_many_pairs_are_answered_as_one_by_one(
+    gpu_of_one_lane: Engine, monkeypatch: pytest.MonkeyPatch, distance: str
+) -> None:
+    rng, goal = np.random.default_rng(7), Goal(1e-3)
+    networks = [dense_network(rng, (2, 4, 2)).named(f"n{k}") for k in range(5)]
+    networks.append(slightly_other(networks[0], rng).named("copy"))  # for the CPU
+    networks.append(Network(networks[1].layers, "same"))
+    domain = Domain([Box([-1.0, -1.0], [1.0, 1.0]), Box([2.0, 2.0], [3.0, 4.0])])
+    tasks = [PairTask(i, j, goal) for i, j in itertools.combinations((0, 1, 2, 4, 5, 6), 2)]
+    one_by_one = dict(measure_here(networks, domain, distance, gpu_of_one_lane)(tasks))
+    asked = count_calls(monkeypatch, Asked, "of_pairs")
+    monkeypatch.setattr("karenina.disagreement.measure.MANY", 1)
+    together = dict(measure_here(networks, domain, distance, gpu_of_one_lane)(tasks))
+    assert asked == [len(tasks) - 2]
+    assert list(together) == list(one_by_one) == tasks
+    for task, found in together.items():
+        alone = one_by_one[task]
+        assert (found.lower, found.upper, found.status) == (alone.lower, alone.upper, alone.status)
+        assert found.witness is not None
+        assert found.outputs is not None
+        np.testing.assert_array_equal(found.witness, alone.witness)
+        pair = networks[task.first], networks[task.second]
+        for network, output in zip(pair, found.outputs, strict=True):
+            np.testing.assert_allclose(output, network(found.witness), rtol=1e-12)
+
+
+def slightly_other(network: Network, rng: np.random.Generator) -> Network:
+    noise = [torch.tensor(rng.normal(size=tuple(layer.weight.shape))) * 0.01 for layer in network.layers]
+    pairs = zip(network.layers, noise, strict=True)
+    return Network(tuple(Layer(layer.weight + n, layer.bias, layer.activations) for layer, n in pairs))
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[int]:
+    """The lengths of what the class method is given, call by call."""
+    seen: list[int] = []
+    true = getattr(owner, name)
+
+    def counted(given: Pairs) -> object:
+        seen.append(len(given))
+        return true(given)
+
+    monkeypatch.setattr(owner, name, counted)
+    return seen
+
+
+@needs_compiler
+def test_pairs_are_searched_in_parts_where_memory_is_short(
+    gpu_of_one_lane: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(8)
+    networks = [dense_network(rng, (2, 4, 1)) for _ in range(5)]
+    domain, goals = Domain(Box([-1.0, -1.0], [1.0, 1.0])), [Goal(1e-2)] * 10
+    (query,), *_ = L1().queries(networks[0], networks[1], domain)
+    places = np.array(list(itertools.combinations(range(5), 2)))
+    pairs = Pairs(networks, places, goals, query.cases, query.floor)
+    whole = gpu_of_one_lane.answer_pairs(pairs)
+    asked = count_calls(monkeypatch, Asked, "of_pairs")
+    monkeypatch.setattr("karenina.engine.fused._slots", lambda shape, cases: 4000 if cases <= 6 else 2 * cases - 1)  # noqa: ARG005
+    parts = gpu_of_one_lane.answer_pairs(pairs)
+    assert max(asked) == 3
+    assert sum(asked) == 10
+    assert [(a.lower, a.upper) for a in whole] == [(a.lower, a.upper) for a in parts]
+
+
+def test_near_pairs_are_the_near_copies() -> None:
+    rng = np.random.default_rng(9)
+    networks = [dense_network(rng, (3, 6, 2)) for _ in range(4)]
+    networks += [slightly_other(network, rng) for network in networks]
+    places = np.array(list(itertools.combinations(range(8), 2)))
+    near = near_pairs(networks, places, ALIKE)
+    for (i, j), alike in zip(places, near, strict=True):
+        query = Query.maximise((networks[i], networks[j]), Domain(Box([0.0] * 3, [1.0] * 3)), [np.ones(4)])
+        assert alike == near_copies(query)
+    assert 4 <= near.sum() < len(near)
 
 
 def test_questions_that_do_not_fit_are_asked_alone() -> None:

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from karenina.distance import Distance, distance
-from karenina.domain import Domain
+from karenina.distance import L1, Distance, Linf, distance
+from karenina.domain import Box, Domain
 from karenina.engine import Engine
 from karenina.errors import DomainError, InputError
 from karenina.network import Network
 from karenina.query import Answer, Backend, Goal, Query, Status
 
-__all__ = ["Disagreement", "pairwise_disagreement_threshold", "questions"]
+__all__ = ["Disagreement", "middle_of", "pairwise_disagreement_threshold", "questions", "shared_query"]
 
 Array = npt.NDArray[np.float64]
 Question = tuple[Query, Goal]
@@ -76,10 +76,25 @@ def questions(
     answer = yield from _largest(groups, goal, start + goal.time_limit)
     witness = answer.witness
     if witness is None and answer.lower == 0.0 and not any(_constrained(q) for group in groups for q in group):
-        witness = (domain.boxes[0].lower + domain.boxes[0].upper) / 2  # every input attains 0
+        witness = middle_of(domain.boxes[0])  # every input attains 0
     outputs = None if witness is None else (first(witness), second(witness))
     seconds = time.perf_counter() - start
     return Disagreement(answer.lower, answer.upper, answer.status, witness, outputs, answer.boxes, seconds, answer.note)
+
+
+def shared_query(first: Network, second: Network, domain: Domain, chosen: str | Distance) -> Query | None:
+    """What is asked of these two, if all other pairs of their sizes are asked the very same, and nothing else."""
+    metric = _distance(chosen)
+    if type(metric) not in (L1, Linf):
+        return None
+    _check_pair(first, second, domain)
+    ((query,),) = metric.queries(first, second, domain)
+    return query if query.networks == (first, second) else None  # not where the distance needs a layer of its own
+
+
+def middle_of(box: Box) -> Array:
+    """The middle of a box, without overflow."""
+    return np.clip(box.lower / 2 + box.upper / 2, box.lower, box.upper)
 
 
 def _distance(chosen: str | Distance) -> Distance:

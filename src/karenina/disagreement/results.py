@@ -47,7 +47,7 @@ class PairResults(Mapping[tuple[int, int], Disagreement]):
         self.upper[first, second] = self.upper[second, first] = found.upper
         self._status[place] = _CODE[found.status]
         self._witness[place] = np.nan if found.witness is None else found.witness
-        self._outputs[place] = np.nan if found.outputs is None else np.stack(found.outputs)
+        self._outputs[place] = np.nan if found.outputs is None else found.outputs
         self._boxes[place] += found.boxes
         self._seconds[place] += found.seconds
         self._note.pop(place, None)

@@ -17,9 +17,10 @@ import numpy as np
 import torch
 
 from karenina.engine import compiled
+from karenina.engine.asked import Pairs, near_pairs
 from karenina.engine.cases import Cases
-from karenina.engine.compiled_search import CompiledSearch, near_copies, warm_up
-from karenina.engine.fused import answer_together
+from karenina.engine.compiled_search import ALIKE, CompiledSearch, near_copies, warm_up
+from karenina.engine.fused import answer_pairs, answer_together, fits_pairs, gpu_kernels
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
 from karenina.engine.paused import Paused
@@ -77,11 +78,31 @@ class Engine:
         ours = [not (self._on_cpu._compiled and _for_the_cpu(query)) for query, _ in questions]
         here = [question for question, own in zip(questions, ours, strict=True) if own]
         there = [question for question, own in zip(questions, ours, strict=True) if not own]
+        start = time.perf_counter()
         with ThreadPoolExecutor(max(1, self._on_cpu.threads)) as pool:
-            waiting = [pool.submit(self._on_cpu.answer, *question) for question in there]
+            waiting = [pool.submit(self._in_time, *question, start) for question in there]
             found = iter(answer_together(here, self.device, self._alone))
             rest = (each.result() for each in waiting)
             return [next(found) if own else next(rest) for own in ours]
+
+    def answer_pairs(self, pairs: Pairs) -> list[Answer]:
+        """As `answer_all` for pairs of which all the same is asked, without a query for each of them."""
+        shape = fits_pairs(pairs) if self.answers_all else None
+        if shape is None or shape.constraints or gpu_kernels(shape, self.device) is None:
+            return self.answer_all([(pairs.query(k), goal) for k, goal in enumerate(pairs.goals)])
+        near = near_pairs(pairs.networks, pairs.places, ALIKE) & self._on_cpu._compiled
+        start, here, there = time.perf_counter(), np.nonzero(~near)[0], np.nonzero(near)[0].tolist()
+        with ThreadPoolExecutor(max(1, self._on_cpu.threads)) as pool:
+            waiting = {k: pool.submit(self._in_time, pairs.query(k), pairs.goals[k], start) for k in there}
+            answers: dict[int, Answer | None] = dict.fromkeys(range(len(pairs)))
+            answers |= zip(here.tolist(), answer_pairs(pairs.some(here), shape, self.device), strict=True)
+            answers |= {k: each.result() for k, each in waiting.items()}
+        return [self._alone(pairs.query(k), pairs.goals[k]) if a is None else a for k, a in answers.items()]
+
+    def _in_time(self, query: Query, goal: Goal, start: float) -> Answer:
+        """On the CPU, in what is left of a time that counts from `start`, for it has waited for others."""
+        left = max(0.0, goal.time_limit - (time.perf_counter() - start))
+        return self._on_cpu.answer(query, replace(goal, time_limit=left))
 
     def _alone(self, query: Query, goal: Goal) -> Answer:
         """What kernels do not do: in torch."""

@@ -9,23 +9,28 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
+from karenina.engine.asked import Asked, Pairs
 from karenina.engine.joint import Joint, architecture, ending_affine
 from karenina.engine.packing import kind_of
 from karenina.engine.rounding import UNIT, Rounding
 from karenina.network import Layer, Network
 from karenina.query import Answer, Goal, Query, Status
 
-__all__ = ["FusedSearch", "Kernels", "Shape", "answer_together", "fits", "gpu_kernels"]
+__all__ = ["FusedSearch", "Kernels", "Shape", "answer_pairs", "answer_together", "fits", "fits_pairs", "gpu_kernels"]
 
 Tensor = torch.Tensor
+Array = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 Dimensions = tuple[int, int, int]
 WARPS = 4  # a block
 WIDEST = 128  # neurons of a layer, beyond which a lane's registers do not hold a row
@@ -36,6 +41,8 @@ STARTS, ASCENT, STEPS = 16, 10, 3
 NOBODY = 2**31 - 1
 MOST_SLOTS = 1 << 23
 MOST_AT_ONCE = 1 << 16  # nodes of a generation
+_STATUS = (Status.INFEASIBLE, Status.DECIDED, Status.EXACT, Status.PRECISION, Status.TIME_LIMIT)
+_INFEASIBLE = 0
 
 
 class Kernels(Protocol):
@@ -159,24 +166,76 @@ def answer_together(
 
 
 def _search(questions: Sequence[tuple[Query, Goal]], shape: Shape, device: torch.device) -> list[Answer | None]:
-    """Answers by kernels; None where they leave it to others: no room, no finite bounds, a witness on an edge."""
-    start = time.perf_counter()
+    """Answers by kernels; None where they leave it to others."""
     queries, goals = [query for query, _ in questions], [goal for _, goal in questions]
-    cases = sum(len(query.cases) for query in queries)
-    with torch.cuda.device(device):
-        kernels, slots = gpu_kernels(shape, device), _slots(shape, cases)
-        if slots < 2 * cases:
-            half = len(questions) // 2
-            if not half:
-                return [None]
-            return _search(questions[:half], shape, device) + _search(questions[half:], shape, device)
+    deadline = time.perf_counter() + max(goal.time_limit for goal in goals)
+
+    def asked(start: int, end: int) -> Asked:
+        return Asked.of(queries[start:end], goals[start:end], shape.constraints)
+
+    cases = [len(query.cases) for query in queries]
+    return _in_parts(asked, np.cumsum([0, *cases]), shape, device, deadline)
+
+
+def fits_pairs(pairs: Pairs) -> Shape | None:
+    """The shape of pairs that kernels can answer together; None if there are others among them."""
+    if len({architecture(_chain(network)) for network in pairs.networks}) > 1 or not len(pairs):
+        return None
+    if len({goal.time_limit for goal in pairs.goals}) > 1 or any(goal.threshold is not None for goal in pairs.goals):
+        return None
+    return fits(pairs.query(0), pairs.goals[0])
+
+
+def answer_pairs(pairs: Pairs, shape: Shape, device: torch.device) -> list[Answer | None]:
+    """Answers for pairs that fit, in their order; None where kernels leave it to others."""
+    deadline = time.perf_counter() + max((goal.time_limit for goal in pairs.goals), default=0.0)
+
+    def asked(start: int, end: int) -> Asked:
+        return Asked.of_pairs(pairs.some(np.arange(start, end)))
+
+    return _in_parts(asked, len(pairs.cases) * np.arange(len(pairs) + 1), shape, device, deadline)
+
+
+def _in_parts(
+    asked: Callable[[int, int], Asked],
+    cases_before: npt.NDArray[np.int64],
+    shape: Shape,
+    device: torch.device,
+    deadline: float,
+) -> list[Answer | None]:
+    """All queries in one search, or in several where memory is short; a search by itself always does its first bounds.
+
+    None where kernels leave it to others: no room, no finite bounds, a witness on an edge.
+    """
+    answers: list[Answer | None] = []
+    count = len(cases_before) - 1
+    with _on(device):
+        kernels = gpu_kernels(shape, device)
         assert kernels is not None
-        search = FusedSearch(queries, goals, shape, device, slots)
-        if not search.rounding.finite or not np.isfinite(search.least).all():
-            return [None] * len(questions)
-        search.run(kernels, start + max(goal.time_limit for goal in goals))
-        answers = search.answers(time.perf_counter() - start)
+        while len(answers) < count:
+            start, end = len(answers), count
+            while (slots := _slots(shape, cases := int(cases_before[end] - cases_before[start]))) < 2 * cases:
+                end = start + (end - start) // 2
+                if end == start:
+                    break
+            answers += [None] if end == start else _searched(asked(start, end), kernels, shape, device, slots, deadline)
+    return answers
+
+
+def _searched(
+    asked: Asked, kernels: Kernels, shape: Shape, device: torch.device, slots: int, deadline: float
+) -> list[Answer | None]:
+    start = time.perf_counter()
+    search = FusedSearch(asked, shape, device, slots)
+    if not search.rounding.finite or not np.isfinite(search.least).all():
+        return [None] * len(asked)
+    search.run(kernels, deadline)
+    answers = search.answers(time.perf_counter() - start)
     return [answer if _complete(search, answer) else None for answer in answers]
+
+
+def _on(device: torch.device) -> AbstractContextManager[object]:
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def _complete(search: FusedSearch, answer: Answer) -> bool:
@@ -189,8 +248,10 @@ def _complete(search: FusedSearch, answer: Answer) -> bool:
 def _slots(shape: Shape, cases: int) -> int:
     """Nodes to make room for: plenty, but no more than a third of the memory that is free."""
     node = 8 * (2 * shape.sizes[0] + 3 * shape.stack * shape.single + shape.constraints + 4)
+    item, case = 8 * (shape.sizes[0] + 3), 8 * (3 * shape.sizes[0] + shape.stack * shape.sizes[-1] + 4)
     free, _ = torch.cuda.mem_get_info()
-    return min(MOST_SLOTS, max(1 << 18, 32 * cases), free // 3 // node)
+    left = free // 2 - cases * (STARTS * item + case)
+    return max(0, min(MOST_SLOTS, max(1 << 18, 32 * cases), left // node, free // 3 // node))
 
 
 def fits(query: Query, goal: Goal) -> Shape | None:
@@ -210,13 +271,10 @@ def _chain(network: Network) -> tuple[Layer, ...]:
 class FusedSearch:
     """Queries of one shape and activations, searched together."""
 
-    def __init__(
-        self, queries: Sequence[Query], goals: Sequence[Goal], shape: Shape, device: torch.device, slots: int
-    ) -> None:
-        self.queries, self.goals, self.shape, self.device = queries, goals, shape, device
-        self.slots = slots
+    def __init__(self, asked: Asked, shape: Shape, device: torch.device, slots: int) -> None:
+        self.asked, self.shape, self.device, self.slots = asked, shape, device, slots
         self.exhausted = False  # whether there was no room to go on
-        assert sum(len(query.cases) for query in queries) < slots
+        assert len(asked.owner) < slots
         self._tensors: list[Tensor] = []  # in the order of the kernels' structures; keeps them alive
         self._networks()
         self._questions()
@@ -228,15 +286,12 @@ class FusedSearch:
         self._tensors += [t.to(self.device).contiguous() for t in tensors]
 
     def _networks(self) -> None:
-        distinct = {network: None for query in self.queries for network in query.networks}
-        self.places = {network: place for place, network in enumerate(distinct)}
-        chains = [_chain(network) for network in distinct]
+        chains = [_chain(network) for network in self.asked.networks]
         levels = list(zip(*chains, strict=True))
         weights = tuple(torch.stack([layer.weight for layer in level]) for level in levels)
         biases = tuple(torch.stack([layer.bias for layer in level])[:, None] for level in levels)
         self.joint = Joint(weights, biases, chains[0][:-1])
-        boxes = [case.box for query in self.queries for case in query.cases]
-        lower, upper = np.min([b.lower for b in boxes], axis=0), np.max([b.upper for b in boxes], axis=0)
+        lower, upper = self.asked.lower.min(0), self.asked.upper.max(0)
         self.rounding = Rounding.of_each(self.joint, torch.tensor(lower), torch.tensor(upper), self.shape.stack)
         kinds = [kind_of(a) for layer in chains[0][:-1] for a, count in layer.activations for _ in range(count)]
         self._add(
@@ -248,16 +303,9 @@ class FusedSearch:
         )
 
     def _questions(self) -> None:
-        cases = [case for query in self.queries for case in query.cases]
-        owner = np.repeat(np.arange(len(self.queries)), [len(query.cases) for query in self.queries])
-        pairs = np.array([[self.places[network] for network in query.networks] for query in self.queries])
-        lower, upper = np.stack([c.box.lower for c in cases]), np.stack([c.box.upper for c in cases])
-        objective, offset = np.stack([c.objective for c in cases]), np.array([c.offset for c in cases], dtype=float)
-        rows = np.zeros((len(cases), self.shape.constraints, objective.shape[1]))
-        row_offset = np.zeros(rows.shape[:2])
-        for place, case in enumerate(cases):
-            count = len(case.constraint_offsets)
-            rows[place, :count], row_offset[place, :count] = case.constraints if count else 0.0, case.constraint_offsets
+        asked, count = self.asked, len(self.asked)
+        owner, lower, upper, objective, offset = asked.owner, asked.lower, asked.upper, asked.objective, asked.offset
+        rows, row_offset, pairs = asked.rows, asked.row_offset, asked.places
         outputs = self.shape.sizes[-1]
         gamma = 4 * (objective.shape[1] + self.shape.constraints + 4) * UNIT
         magnitude = self.rounding.magnitude.reshape(-1, outputs).numpy()[pairs[owner]].reshape(objective.shape)
@@ -266,18 +314,15 @@ class FusedSearch:
         error = (np.abs(objective) * each).sum(1) + gamma * np.abs(offset)
         row_error = (np.abs(rows) * each[:, None]).sum(2) + gamma * np.abs(row_offset)
         least = offset - (np.abs(objective) * magnitude).sum(1) - 2 * error
-        self.least = np.full(len(self.queries), np.inf)
+        self.least = np.full(count, np.inf)
         np.minimum.at(self.least, owner, np.nextafter(least - 1e-280, -np.inf))
-        gap = np.zeros(len(self.queries))
+        gap = np.zeros(count)
         np.maximum.at(gap, owner, 4 * error)
-        plan = [
-            (goal.tolerance, goal.relative_tolerance, gap[q], goal.ceiling, self.least[q])
-            for q, goal in enumerate(self.goals)
-        ]
-        self.cases, self.owner = cases, owner
+        tolerance, relative, ceiling = asked.wanted.T
+        plan = np.stack([tolerance, relative, gap, ceiling, self.least], 1)
         self._add(torch.tensor(owner, dtype=torch.int32), torch.tensor(pairs, dtype=torch.int32))
         least_width = 16 * UNIT * np.maximum(np.abs(lower), np.abs(upper))
-        arrays = (lower, upper, least_width, objective, offset, error, rows, row_offset, row_error, np.array(plan))
+        arrays = (lower, upper, least_width, objective, offset, error, rows, row_offset, row_error, plan)
         self._add(*(torch.tensor(array, dtype=torch.float64) for array in arrays))
 
     def _floats(self, *shape: int) -> Tensor:
@@ -298,13 +343,13 @@ class FusedSearch:
         ]
 
     def _progress(self) -> None:
-        queries, inputs = len(self.queries), self.shape.sizes[0]
+        queries, cases, inputs = len(self.asked), len(self.asked.owner), self.shape.sizes[0]
         self.most = min(self.slots // 2, MOST_AT_ONCE)  # nodes of a generation
-        items = max(2 * self.most, STARTS * len(self.cases))
-        self.best = self._floats(queries).copy_(torch.tensor([query.floor for query in self.queries]))
+        items = max(2 * self.most, STARTS * cases)
+        self.best = self._floats(queries).copy_(torch.tensor(self.asked.floor))
         self.closed, self.highest = (self._floats(queries).fill_(-math.inf) for _ in range(2))
         self.witness, self.witness_case = self._floats(queries, inputs), self._integers(queries).fill_(-1)
-        self.state = self._integers(5).copy_(torch.tensor([0, self.slots, 0, STARTS * len(self.cases), 0]))
+        self.state = self._integers(5).copy_(torch.tensor([0, self.slots, 0, STARTS * cases, 0]))
         self._tensors += [
             self.best,
             self.best.clone(),
@@ -324,7 +369,7 @@ class FusedSearch:
 
     def run(self, kernels: Kernels, deadline: float) -> None:
         """Search until nothing is open, or the time or the memory is used up."""
-        cases, queries = len(self.cases), len(self.queries)
+        cases, queries = len(self.asked.owner), len(self.asked)
         starts = torch.tensor(np.random.default_rng(0).random((STARTS, self.shape.sizes[0]))).to(self.device)
         kernels.launch("climb", self.world, starts, cases)
         self._crown(kernels, queries)
@@ -350,28 +395,31 @@ class FusedSearch:
     def answers(self, seconds: float) -> list[Answer]:
         """What is known of each query."""
         best, closed, highest = (t.cpu().numpy() for t in (self.best, self.closed, self.highest))
-        witness, case_of = self.witness.cpu().numpy(), self.witness_case.cpu().numpy()
-        first = np.searchsorted(self.owner, np.arange(len(self.queries)))
-        boxes = int(self.state[4]) // len(self.queries)
+        case_of = self.witness_case.cpu().numpy()
+        first = np.searchsorted(self.asked.owner, np.arange(len(self.asked)))
+        boxes, share = int(self.state[4]) // len(self.asked), seconds / len(self.asked)
+        upper = np.maximum(best, np.maximum(closed, highest))
+        seen, status = case_of >= 0, self._statuses(best, upper, closed, highest == -math.inf, case_of >= 0)
+        unseen = "no input that surely satisfies the constraints was found" if self.shape.constraints else ""
         found = []
-        for q, goal in enumerate(self.goals):
-            lower, upper = float(best[q]), max(float(best[q]), float(closed[q]), float(highest[q]))
-            seen = case_of[q] >= 0
-            status, note = self._status(q, goal, lower, upper, seen, highest[q] == -math.inf)
-            if status is Status.INFEASIBLE:
-                upper, note = lower, "no input satisfies the constraints"
-            elif not seen and self.shape.constraints:
-                note = "no input that surely satisfies the constraints was found"
-            where = int(case_of[q] - first[q]) if seen else None
-            x = witness[q].copy() if seen else None
-            found.append(Answer(lower, upper, status, x, where, boxes, seconds / len(self.queries), note))
+        # Half a million rows: Python's own numbers are made all at once, and witnesses are views of one array.
+        rows = (best, upper, status, seen, case_of - first)
+        for low, high, code, known, where, x in zip(*(r.tolist() for r in rows), self._witnesses(), strict=True):
+            if code == _INFEASIBLE:
+                high, note = low, "no input satisfies the constraints"
+            else:
+                note = "" if known else unseen
+            witness, case = (x, where) if known else (None, None)
+            found.append(Answer(low, high, _STATUS[code], witness, case, boxes, share, note))
         return found
 
-    def _status(self, q: int, goal: Goal, lower: float, upper: float, seen: bool, done: bool) -> tuple[Status, str]:
-        if not seen and done and float(self.closed[q]) <= self.least[q]:
-            return Status.INFEASIBLE, ""
-        if lower >= goal.ceiling:
-            return Status.DECIDED, ""
-        if goal.reached(lower, upper):
-            return Status.EXACT, ""
-        return (Status.PRECISION if done else Status.TIME_LIMIT), ""
+    def _witnesses(self) -> npt.NDArray[np.float64]:
+        return np.array(self.witness.cpu().numpy())  # (queries, inputs): a copy even where this is the CPU
+
+    def _statuses(self, lower: Array, upper: Array, closed: Array, done: Flags, seen: Flags) -> npt.NDArray[np.int64]:
+        """How each search ended, as places in _STATUS; what stands first below counts."""
+        tolerance, relative, ceiling = self.asked.wanted.T
+        gap = np.maximum(tolerance, relative * np.where(np.isfinite(lower), np.abs(lower), 0.0))
+        infeasible = ~seen & done & (closed <= self.least)
+        conditions = [infeasible, lower >= ceiling, upper - lower <= gap, done]
+        return np.select(conditions, [_INFEASIBLE, 1, 2, 3], 4)
