@@ -21,6 +21,7 @@ SOURCE = Path(karenina.__file__).parent
 
 # A module imports only from those before it. The later ones may not exist yet.
 ORDER = (
+    "checker",  # first: it trusts nothing else
     "errors",
     "text_file",
     "s_expression",

@@ -1,0 +1,3 @@
+"""The independent checker."""
+
+__all__: list[str] = []
