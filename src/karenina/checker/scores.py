@@ -29,8 +29,9 @@ SHARES = (Fraction(0), Fraction(1, 1 << 20), Fraction(1, 2), Fraction(1))  # of 
 def check_bounds(lower: Table, upper: Table, models: int) -> None:
     """Refuse what are not symmetric intervals of fractions with zeros on the diagonal."""
     for table in (lower, upper):
-        rows = [row for row in table if len(row) == models and all(isinstance(value, Fraction) for value in row)]
-        need(len(rows) == len(table) == models, "the bounds are not fractions for every two models")
+        rows = [row for row in table if isinstance(row, Sequence) and len(row) == models]
+        need(len(rows) == len(table) == models, "the bounds are not one for every two models")
+        need(all(isinstance(value, Fraction) for row in rows for value in row), "a bound is not a fraction")
         need(all(table[k][k] == 0 for k in range(models)), "the bounds of a model and itself are not zero")
     for i, j in permutations(range(models), 2):
         need(0 <= lower[i][j] == lower[j][i] <= upper[i][j] == upper[j][i], "the bounds are not symmetric intervals")

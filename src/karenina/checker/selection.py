@@ -5,20 +5,20 @@ all pairs. Leaves: one sentence that says what was proved, or `Refused`.
 
 A decision claimed as certified must be that of every table inside the bounds. Its comparisons are strict, so that ties
 cannot touch it (`karenina.checker.scores` has the reasons). Any other decision must be that of some table inside the
-bounds, where of equal scores the model later in the list goes first, and of equal gaps the higher one counts.
+bounds (`karenina.checker.rules`), and is named in the sentence.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any
 
 from karenina.checker.form import check_form, need
-from karenina.checker.scores import Scores, Standing, Table, check_bounds
+from karenina.checker.rules import Rules, sizes
+from karenina.checker.scores import Standing, Table, check_bounds
 from karenina.checker.selection_form import BELOW, DONE, SIMILAR, TWO, selection_form
 
 __all__ = ["check_selection"]
@@ -28,10 +28,11 @@ ANOTHER = "another gap could be the largest"
 
 def check_selection(selection: Mapping[str, Any], names: Sequence[str], lower: Table, upper: Table) -> str:
     """What was proved. The bounds are symmetric with zeros on the diagonal, in the order of the names."""
+    need(all(isinstance(name, str) for name in names), "a name of a model is no text")
     need(len(names) == len(set(names)) >= 2, "a selection needs two models or more, with names of their own")
     check_bounds(lower, upper, len(names))
     check_form(selection, selection_form(names), "the selection")
-    checking = _Checking(selection["settings"], names, Standing(range(len(names)), lower, upper))
+    checking = _Checking(Rules(selection["settings"]), names, Standing(range(len(names)), lower, upper))
     for number, step in enumerate(selection["iterations"], 1):
         checking.remove(step, number)
     checking.end(selection["ending"], len(selection["iterations"]))
@@ -42,36 +43,35 @@ def check_selection(selection: Mapping[str, Any], names: Sequence[str], lower: T
 class _Checking:
     """A selection on its way: the models left, those before the last removal, and what was not certain."""
 
-    def __init__(self, settings: Mapping[str, Any], names: Sequence[str], standing: Standing) -> None:
-        self.settings, self.place = settings, {name: at for at, name in enumerate(names)}
+    def __init__(self, rules: Rules, names: Sequence[str], standing: Standing) -> None:
+        self.rules, self.place = rules, {name: at for at, name in enumerate(names)}
         self.standing = self.before = standing
         self.uncertain: list[str] = []
 
     def remove(self, step: Mapping[str, Any], number: int) -> None:
         where, standing, gone = f"iteration {number}", self.standing, {self.place[name] for name in step["removed"]}
-        allowed = self.settings["iterations"]
-        need(allowed is None or number <= allowed, f"{where} is one more than the settings allow")
+        need(number <= self.rules.iterations, f"{where} is one more than the settings allow")
         need(gone and gone <= set(standing.members), f"{where} removes nobody, or a model that had left")
         need(len(gone) <= len(standing.members) - 2, f"{where} leaves fewer than two models")
         self._check_scores(where, step["scores"])
         tables = standing.some_scores(gone)
-        self._judge(where, step, self._doubt(gone), (self._removed(score) == gone for score in tables))
+        self._judge(where, step, self._doubt(gone), (self.rules.removed(score) == gone for score in tables))
         self.before, self.standing = standing, standing.without(gone)
 
     def end(self, ending: Mapping[str, Any], iterations: int) -> None:
         standing, because = self.standing, ending["because"]
         self._check_scores("the ending", ending["scores"])
-        counted = {TWO: len(standing.members) == 2, DONE: iterations == self.settings["iterations"]}
+        counted = {TWO: len(standing.members) == 2, DONE: iterations == self.rules.iterations}
         if because in counted:
             need(counted[because], f"the ending does not follow: it is not true that {because}")
             return
-        limits = self._limits(len(standing.members))
+        limits = self.rules.limits(len(standing.members))
         need(because in limits, "the ending does not follow: the settings have no stop_below")
         limit = limits[because]
         most = {BELOW: max(standing.high.values()), SIMILAR: -min(standing.least.values())}[because]
         doubt = "" if most <= limit else f"it could be wrong that {because}"
-        sizes = (_sizes(score)[because] for score in standing.some_scores(()))
-        self._judge("the ending", ending, doubt, (size <= limit for size in sizes))
+        possible = (sizes(score)[because] <= limit for score in standing.some_scores(()))
+        self._judge("the ending", ending, doubt, possible)
 
     def survive(self, survivors: Sequence[str], recommended: Mapping[str, Any]) -> None:
         members, best = self.standing.members, self.place[recommended["model"]]
@@ -94,7 +94,7 @@ class _Checking:
         exception = f" (but {', '.join(self.uncertain)} only for some such tables)" if self.uncertain else ""
         return (
             f"for every table of disagreements inside the proven bounds{exception} Alg. 2 with criterion "
-            f"{self.settings['criterion']} leaves {len(left)} of {len(self.place)} models in {steps}, ends "
+            f"{self.rules.criterion} leaves {len(left)} of {len(self.place)} models in {steps}, ends "
             f"because {claims['ending']['because']}, and recommends {claims['recommended']['model']!r}; "
             f"no two survivors disagree by more than {upper:g}"
         )
@@ -119,12 +119,12 @@ class _Checking:
 
     def _doubt(self, gone: set[int]) -> str:
         """Why it is not certain that these models go; nothing if it is."""
-        standing, models, criterion = self.standing, len(self.standing.members), self.settings["criterion"]
+        standing, models, criterion = self.standing, len(self.standing.members), self.rules.criterion
         surely = {BELOW: max(standing.low.values()), SIMILAR: max(standing.least.values())}
-        for because, limit in self._limits(models).items():
+        for because, limit in self.rules.limits(models).items():
             if surely[because] <= limit:
                 return f"it could be that {because}"
-        gap, count = standing.gap(gone), self._count(models)
+        gap, count = standing.gap(gone), self.rules.count(models)
         if gap <= 0:
             return "a model that stays could score as high as one that goes"
         if criterion == "max" or (criterion == "combined" and len(gone) > count):
@@ -137,27 +137,3 @@ class _Checking:
         order = sorted(standing.members, key=standing.low.__getitem__, reverse=True)
         gap = max(standing.gap(order[:place]) for place in range(1, count + 1))
         return ANOTHER if standing.may_gap(gap, range(count + 1, models - 1)) else ""
-
-    def _limits(self, models: int) -> dict[str, Fraction]:
-        """Alg. 2 ends when no sum of scores, or no difference of two sums, is larger."""
-        limits = {BELOW: self.settings["stop_below"], SIMILAR: self.settings["similar"]}
-        return {because: Fraction(limit) * (models - 1) for because, limit in limits.items() if limit is not None}
-
-    def _count(self, models: int) -> int:
-        """How many go by percentile: rounded down, but one at least, and two must stay."""
-        percent = Fraction(str(self.settings["percent"]))  # as written: 0.1, not the float64 nearest to it
-        return min(max(1, math.floor(percent * models / 100)), models - 2)
-
-    def _removed(self, score: Scores) -> set[int]:
-        """Whom Alg. 2 removes if these are the scores; nobody where it ends."""
-        sizes, order = _sizes(score), sorted(score, key=lambda model: (score[model], model), reverse=True)
-        if any(sizes[because] <= limit for because, limit in self._limits(len(order)).items()):
-            return set()
-        gaps = [score[a] - score[b] for a, b in pairwise(order[:-1])]  # below place 1, 2, ...; two must stay
-        counts = {"percentile": self._count(len(order)), "max": gaps.index(max(gaps)) + 1}
-        return set(order[: counts.get(self.settings["criterion"], max(counts.values()))])
-
-
-def _sizes(score: Scores) -> dict[str, Fraction]:
-    largest = max(score.values())
-    return {BELOW: largest, SIMILAR: largest - min(score.values())}
