@@ -198,6 +198,6 @@ def test_a_zip_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: 
         archive.writestr("archive/data.pkl", bytes(10**6))
     path = tmp_path / "bomb.pt"
     path.write_bytes(buffer.getvalue())
-    monkeypatch.setattr("karenina.loading.torch.LARGEST_FILE", 10**5)
+    monkeypatch.setattr("karenina.loading.torch.unpacked_limit", lambda _: 10**5)
     with pytest.raises(InputError, match=r"bomb.pt: unpacks to more than 100000 bytes"):
         load(path)

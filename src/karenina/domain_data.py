@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-import zipfile
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from karenina.array_file import array_member, array_names, open_archive, read_array_file
 from karenina.domain import Array, Box, Domain
 from karenina.errors import DomainError, InputError
 from karenina.text_file import read_text
@@ -81,42 +82,56 @@ def _label(names: Sequence[str], i: int) -> str:
 def read_observations(path: Path, key: str | None = None) -> tuple[Array, tuple[str, ...]]:
     """The array in a file, and the names of the inputs where the file has them."""
     try:
-        with path.open("rb") as file:
-            start = file.read(6)
+        start = _start(path)
         if start.startswith(b"\x93NUMPY"):
-            return np.load(path, allow_pickle=False), ()
+            return read_array_file(path).astype(np.float64), ()
         if start.startswith(b"PK"):
             return _from_archive(path, key), ()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise InputError(f"{path} cannot be read as an array of numbers: {error}") from None
     return _from_csv(path)
 
 
+def _start(path: Path) -> bytes:
+    """What tells the formats apart; nothing of what is no regular file, which may be text but no array."""
+    if not path.is_file():
+        return b""
+    with path.open("rb") as file:
+        return file.read(6)
+
+
 def _from_archive(path: Path, key: str | None) -> Array:
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        there = list(archive.files)
+    with open_archive(path) as archive:
+        there = array_names(archive)
         chosen = key if key is not None else there[0] if len(there) == 1 else None
         if chosen not in there:
             missing = f"there is no {key!r} in {path}" if key is not None else f"{path} holds several arrays"
             raise InputError(f"{missing}: name one of {', '.join(there) or 'none'} with --key")
-        found: Array = archive[chosen]
-        return found
+        return array_member(archive, chosen, path.stat().st_size).astype(np.float64)
 
 
 def _from_csv(path: Path) -> tuple[Array, tuple[str, ...]]:
-    rows = [row for row in csv.reader(io.StringIO(read_text(path)), skipinitialspace=True) if any(map(str.strip, row))]
-    if not rows:
+    names: tuple[str, ...] = ()
+    values, width = array("d"), 0  # numbers, not lists of them: a text may have a hundred million
+    reader = csv.reader(io.StringIO(read_text(path)), skipinitialspace=True)
+    try:
+        for row in reader:
+            if not any(map(str.strip, row)):
+                continue
+            numbers = _numbers(row)
+            if numbers is None and not width:
+                names = tuple(cell.strip() for cell in row)
+            elif numbers is None or len(row) != (width or len(row)):
+                raise InputError(f"{path}: line {reader.line_num} is not {width} numbers")
+            width = width or len(row)
+            values.extend(numbers or ())
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num} is no line of a table: {error}") from None
+    if not width:
         raise InputError(f"{path} is empty: it needs a line for every observation")
-    names: tuple[str, ...] = () if _numbers(rows[0]) else tuple(cell.strip() for cell in rows[0])
-    values = []
-    for number, row in enumerate(rows[1:] if names else rows, 2 if names else 1):
-        numbers = _numbers(row)
-        if numbers is None or len(row) != len(rows[0]):
-            raise InputError(f"{path}: line {number} is not {len(rows[0])} numbers")
-        values.append(numbers)
-    return np.array(values, dtype=np.float64).reshape(-1, len(rows[0])), names
+    return np.array(values, dtype=np.float64).reshape(-1, width), names
 
 
 def _numbers(row: Sequence[str]) -> list[float] | None:

@@ -8,17 +8,16 @@ loading executes nothing from them, and whatever is wrong with one is an `InputE
 from __future__ import annotations
 
 import enum
-import io
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from karenina.errors import InputError, UnsupportedModel
 from karenina.loading import nnet, onnx, sb3, torch
-from karenina.loading.files import read_file
+from karenina.loading.files import open_zip, read_file
 from karenina.loading.normalisation import normalised, read_statistics
 from karenina.network import Activation, Network
+from karenina.printable import one_line
 
 __all__ = ["load"]
 
@@ -65,12 +64,7 @@ def load(
             return network if statistics is None else normalised(network, statistics)
     except InputError as error:
         named = str(error).startswith((str(file), str(beside)))
-        raise type(error)(_one_line(str(error) if named else f"{file}: {error}")) from error
-
-
-def _one_line(message: str) -> str:
-    """A message may quote names from the file, which may hold anything: line ends, a terminal's commands."""
-    return "".join(c if c.isprintable() else "?" for c in " ".join(message.split()))
+        raise type(error)(one_line(str(error) if named else f"{file}: {error}")) from error
 
 
 def _kind(content: bytes) -> _Kind:
@@ -91,11 +85,8 @@ def _kind(content: bytes) -> _Kind:
 def _zip_names(content: bytes) -> set[str]:
     if not content.startswith(b"PK"):
         return set()
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return set(archive.namelist())
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-        raise InputError(f"is no complete zip: {error}") from error
+    with open_zip(content, "is no complete zip") as archive:
+        return set(archive.namelist())
 
 
 def _check_options(kind: _Kind, action: sb3.Action, activation: str | Activation | None) -> None:

@@ -104,10 +104,12 @@ def _assembled(groups: list[Group], levels: Integers, inputs: int) -> tuple[list
     position = np.full(len(levels), -1)
     position[:inputs] = np.arange(inputs)
     layers: list[Layer] = []
-    width = inputs
+    width, held = inputs, 0
     for level in range(1, max((group.level for group in groups), default=0) + 1):
         members = [group for group in groups if group.level == level]
         carried = np.flatnonzero((levels < level) & (needed_until >= level))
+        held += width * (sum(len(group.bias) for group in members) + len(carried))
+        check_size(held // 2)  # of all layers together: what is carried far is in every one of them
         layers.append(_layer(members, carried, position, width))
         atoms = np.concatenate([*(group.first + np.arange(len(group.bias)) for group in members), carried])
         position = np.full(len(levels), -1)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from karenina.errors import InputError, UnsupportedModel
-from karenina.loading.affine import Affine, Integers
+from karenina.loading.affine import LARGEST, Affine, Integers
 from karenina.loading.chain import Group, chain, level_of
 from karenina.network import RELU, Activation, Network
 
@@ -22,6 +22,8 @@ __all__ = ["Graph"]
 
 Array = npt.NDArray[np.float64]
 
+_MOST_STEPS = 16 * LARGEST  # multiplications while loading: minutes, and far more than networks of our size need
+_MOST_LEVELS = 1000  # activations one after the other
 _PRODUCT_NOTE = "affine operators with no activation between them were multiplied together in float64 while loading"
 
 
@@ -35,17 +37,26 @@ class Graph:
         self._levels = np.zeros(math.prod(shape), np.int64)  # of every atom
         self._groups: list[Group] = []
         self._notes: list[str] = []
+        self._spent = 0  # steps taken so far
 
     def note(self, sentence: str) -> None:
         """Something a user should know, said once."""
         if sentence not in self._notes:
             self._notes.append(sentence)
 
+    def spend(self, steps: int) -> None:
+        """Count steps: weights of zero leave nothing behind that would show how long it took to multiply by them."""
+        self._spent += steps
+        if self._spent > _MOST_STEPS:
+            raise UnsupportedModel(f"is where reading the model takes more than {_MOST_STEPS} steps")
+
     def activate(self, tensor: Affine, activation: Activation) -> Affine:
         """The activation of every element: new atoms."""
         if not len(tensor.bias):
             return tensor
         first, level = len(self._levels), level_of(tensor.rows, self._levels)
+        if level > _MOST_LEVELS:
+            raise UnsupportedModel(f"is the activation after {_MOST_LEVELS} others, more than karenina reads in a row")
         self._groups.append(Group(tensor.rows, tensor.bias, activation, level, first))
         self._levels = np.concatenate([self._levels, np.full(len(tensor.bias), level)])
         return Affine.atoms(first, tensor.shape)
@@ -66,6 +77,7 @@ class Graph:
 
     def combine(self, tensor: Affine, index: Integers, weights: Array, bias: Array, shape: tuple[int, ...]) -> Affine:
         """`Affine.combined`, remembering whether it multiplied weights with weights."""
+        self.spend(index.size)
         if not tensor.is_atoms:
             self.note(_PRODUCT_NOTE)
         return tensor.combined(index, weights, bias, shape)

@@ -18,12 +18,15 @@ import numpy.typing as npt
 
 from karenina.errors import InputError, UnsupportedModel
 
-__all__ = ["Inert", "InertArray", "inert"]
+__all__ = ["DAMAGED", "Inert", "InertArray", "check_pickles", "inert"]
 
 # Everything in these modules becomes an `Inert`, whatever it is.
 _KNOWN = ("gym.spaces.", "gymnasium.spaces.", "numpy.random.", "stable_baselines3.common.")
 
-_DAMAGED = (
+_TUPLES = 20_000  # four a tensor are usual; a stack of 8 MiB holds 100,000 levels of hashing, and not 200,000
+
+# What reading a damaged pickle raises.
+DAMAGED = (
     ArithmeticError,
     AttributeError,
     EOFError,
@@ -69,7 +72,7 @@ class InertArray(Inert):
                 raise ValueError("it holds no floats")
             numbers = np.frombuffer(raw, dtype=order + kind).astype(np.float64)
             return numbers.reshape(shape, order="F" if fortran else "C")
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise InputError(f"{path}: its array is damaged: {error}") from error
 
 
@@ -107,16 +110,26 @@ class _Unpickler(pickle.Unpickler):
 def inert(content: bytes, path: Path) -> Any:
     """The pickle's object, with every class replaced by a stand-in."""
     try:
-        _check_memo(content)
+        check_pickles(content)
         return _Unpickler(io.BytesIO(content)).load()
     except UnsupportedModel as error:
         raise UnsupportedModel(f"{path}: {error}") from error
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise InputError(f"{path}: is no complete pickle: {error}") from error
 
 
-def _check_memo(content: bytes) -> None:
-    """Refuse memo numbers beyond the file's length: the unpickler would make room for all numbers before them."""
-    for opcode, argument, _ in pickletools.genops(content):
-        if "PUT" in opcode.name and isinstance(argument, int) and argument > len(content):
-            raise ValueError(f"it numbers an object {argument}")
+def check_pickles(content: bytes, count: int = 1) -> None:
+    """Refuse, with a ValueError, what breaks an unpickler that runs no code, in each of the first pickles in a row.
+
+    Memo numbers beyond the file's length: room would be made for all numbers before them. Very many tuples: nested in
+    each other and used as a key, they overflow the stack when they are hashed, which ends the process.
+    """
+    stream = io.BytesIO(content)
+    tuples = 0
+    for _ in range(count):
+        for opcode, argument, _ in pickletools.genops(stream):
+            if "PUT" in opcode.name and isinstance(argument, int) and argument > len(content):
+                raise ValueError(f"it numbers an object {argument}")
+            tuples += "TUPLE" in opcode.name
+            if tuples > _TUPLES:
+                raise ValueError(f"it holds more than {_TUPLES} tuples")

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from karenina.array_file import read_array
 from karenina.errors import InputError, UnsupportedModel
-from karenina.loading.files import member, read_file
+from karenina.loading.files import member, open_zip, read_file
 from karenina.loading.inert_pickle import Inert, InertArray, inert
 from karenina.network import Layer, Network
 
@@ -26,6 +27,7 @@ __all__ = ["Statistics", "normalised", "read_statistics"]
 Array = npt.NDArray[np.float64]
 
 _LARGEST_ARRAY = 2**26  # bytes: statistics are a few numbers an input
+_ARRAYS = ("mean", "var", "epsilon", "clip_obs")
 _EPSILON = 1e-8  # VecNormalize's default
 
 
@@ -62,23 +64,20 @@ def _checked(mean: Array, var: Array, epsilon: float, clip: float | None, path: 
 
 
 def _from_npz(content: bytes, path: Path) -> Statistics:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            arrays = {name: _array(archive, name, path) for name in archive.namelist()}
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
-        raise InputError(f"{path}: is no complete .npz: {error}") from error
-    if "mean.npy" not in arrays or "var.npy" not in arrays:
-        raise InputError(f"{path}: needs the arrays mean and var, and has {', '.join(arrays) or 'none'}")
-    epsilon, clip = (_number(arrays.get(f"{name}.npy"), path) for name in ("epsilon", "clip_obs"))
-    return _checked(arrays["mean.npy"], arrays["var.npy"], _EPSILON if epsilon is None else epsilon, clip, path)
+    with open_zip(content, f"{path}: is no complete .npz") as archive:
+        there = archive.namelist()
+        if "mean.npy" not in there or "var.npy" not in there:
+            raise InputError(f"{path}: needs the arrays mean and var, and has {', '.join(there[:5]) or 'none'}")
+        arrays = {name: _array(archive, f"{name}.npy", path) for name in _ARRAYS if f"{name}.npy" in there}
+    epsilon, clip = (_number(arrays.get(name), path) for name in ("epsilon", "clip_obs"))
+    return _checked(arrays["mean"], arrays["var"], _EPSILON if epsilon is None else epsilon, clip, path)
 
 
 def _array(archive: zipfile.ZipFile, name: str, path: Path) -> Array:
     content = member(archive, name, _LARGEST_ARRAY, path)
     try:
-        array = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
-        return np.asarray(array, dtype=np.float64)
-    except (ValueError, TypeError, EOFError, MemoryError, SyntaxError, OverflowError) as error:
+        return read_array(io.BytesIO(content), len(content)).astype(np.float64)
+    except ValueError as error:
         raise InputError(f"{path}: its array {name!r} is damaged: {error}") from error
 
 

@@ -7,6 +7,7 @@ activations' outputs. Nothing in the file is executed; an operator karenina does
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from karenina.network import Network
 
 __all__ = ["read"]
 
-_MOST_NUMBERS = 2 * LARGEST  # in all tensors together
+_MOST_NUMBERS = 2 * LARGEST  # in all tensors together, those of the file included
 
 
 def read(content: bytes, path: Path, name: str) -> Network:
@@ -37,6 +38,11 @@ def read(content: bytes, path: Path, name: str) -> Network:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise InputError(f"{path}: is none of the formats karenina reads, and an ONNX model without a graph")
     return _Reader(model, path).network(name)
+
+
+def _numbers(value: Value) -> int:
+    """How many numbers a value holds."""
+    return value.numbers if isinstance(value, Affine) else value.size
 
 
 def _name(node: NodeProto) -> str:
@@ -119,6 +125,7 @@ class _Reader:
             )
         inputs = tuple(self._value(source, where) if source else None for source in node.input)
         try:
+            self._graph.spend(sum(_numbers(value) for value in inputs if value is not None))
             attributes = {attribute.name: self._attribute(attribute) for attribute in node.attribute}
             result = operator(Node(self._graph, inputs, len(node.output), self._opset, node.doc_string, attributes))
         except InputError as error:
@@ -127,20 +134,26 @@ class _Reader:
             raise InputError(f"{where} makes no sense: {error}") from error
         results = result if isinstance(result, tuple) else (result,)
         self._values.update(zip(node.output, results, strict=False))
-        self._held += sum(value.numbers if isinstance(value, Affine) else value.size for value in results)
-        if self._held > _MOST_NUMBERS:
-            raise UnsupportedModel(f"{where} is where the model's tensors need more than {_MOST_NUMBERS} numbers")
+        self._hold(sum(map(_numbers, results)), where)
 
     def _value(self, name: str, where: str) -> Value:
         if name not in self._values:
             if name not in self._initializers:
                 raise InputError(f"{where} reads {name!r}, which nothing before it computes")
-            self._values[name] = constant(self._initializers[name], self._path)
+            self._values[name] = found = constant(self._initializers[name], self._path)
+            self._hold(found.size, where)
         return self._values[name]
 
+    def _hold(self, numbers: int, where: str) -> None:
+        """Count what is held: a small file may name its tensors, or a file beside it, a million times."""
+        self._held += numbers
+        if self._held > _MOST_NUMBERS:
+            raise UnsupportedModel(f"{where} is where the model's tensors need more than {_MOST_NUMBERS} numbers")
+
     def _initializer(self, name: str) -> Constant | None:
+        """A single number of the file: all that patterns look for."""
         tensor = self._initializers.get(name)
-        return None if tensor is None else constant(tensor, self._path)
+        return None if tensor is None or math.prod(tensor.dims) != 1 else constant(tensor, self._path)
 
     def _attribute(self, attribute: AttributeProto) -> Any:
         if attribute.type == AttributeProto.TENSOR:

@@ -18,7 +18,17 @@ from karenina.loading.onnx_node import FLOATS, Constant
 __all__ = ["MALFORMED", "constant"]
 
 # What numpy, protobuf and our own operators raise on tensors and nodes that make no sense.
-MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, MemoryError, OSError, TypeError, ValueError)
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    OSError,
+    RuntimeError,  # a path that is a loop of links
+    TypeError,
+    ValueError,
+)
 
 _WHOLE_NUMBERS = {
     TensorProto.INT64,

@@ -8,9 +8,7 @@ the pickles beside them, so Stable-Baselines3 need not be installed and nothing 
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from karenina.errors import InputError, UnsupportedModel
-from karenina.loading.files import LARGEST_FILE, member
+from karenina.loading.files import member, open_zip, unpacked_limit
 from karenina.loading.sb3_actor import Actor, actor_of
 from karenina.loading.sb3_spaces import ActionBox, action_box, class_name, observation_note
 from karenina.loading.state_dict import activation_notes, tensors_of
@@ -29,7 +27,7 @@ __all__ = ["Action", "read"]
 
 Action = Literal["raw", "executed"]
 
-_LARGEST_DATA = 2**28  # bytes of JSON
+_LARGEST_DATA = 2**24  # bytes of JSON, which takes twenty times as many once read
 
 
 def read(content: bytes, path: Path, name: str, action: Action, *, normalisation_given: bool) -> Network:
@@ -49,9 +47,9 @@ def read(content: bytes, path: Path, name: str, action: Action, *, normalisation
 
 def _members(content: bytes, path: Path) -> tuple[Mapping[str, Any], dict[str, torch.Tensor]]:
     """The JSON and the policy's tensors."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+    with open_zip(content, "is no complete zip") as archive:
         text = member(archive, "data", _LARGEST_DATA, path)
-        weights = member(archive, "policy.pth", LARGEST_FILE, path)
+        weights = member(archive, "policy.pth", unpacked_limit(len(content)), path)
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def tensors_of(mapping: Any) -> dict[str, torch.Tensor]:
         raise UnsupportedModel(f"holds a {type(mapping).__name__}, not a state dict: save model.state_dict()")
     for name, tensor in mapping.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
-            raise UnsupportedModel(f"its entry {name!r} is no tensor: save model.state_dict() alone")
+            raise UnsupportedModel(f"its entry {shortened(name)} is no tensor: save model.state_dict() alone")
         if tensor.layout != torch.strided or tensor.is_meta or tensor.is_quantized:
             raise UnsupportedModel(f"its tensor {name!r} is sparse, quantised or without data")
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():

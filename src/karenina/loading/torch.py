@@ -10,14 +10,14 @@ from __future__ import annotations
 import io
 import pickle
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from karenina.errors import InputError, MissingExtra, UnsupportedModel
-from karenina.loading.files import LARGEST_FILE
+from karenina.loading.files import member, open_zip, unpacked_limit
+from karenina.loading.inert_pickle import DAMAGED, check_pickles
 from karenina.loading.state_dict import activation_named, activation_notes, linear_layers, tensors_of
 from karenina.network import Activation, Network
 
@@ -26,6 +26,8 @@ __all__ = ["looks_like_safetensors", "read_pt", "read_safetensors", "tensors_fro
 # Where training scripts put the state dict, when they save more than that.
 _STATE_DICT_KEYS = ("state_dict", "model_state_dict", "model")
 
+_LEGACY_PICKLES = 5  # with which torch.save began before 1.6; numbers follow
+_LARGEST_PICKLE = 2**24  # bytes: names and shapes; the numbers are stored beside it
 _ADVICE = "save model.state_dict(), or export the model to ONNX; karenina runs no code from model files"
 
 
@@ -86,13 +88,21 @@ def tensors_from(content: bytes, what: str) -> Any:
 def _check_archive(content: bytes, what: str) -> None:
     """Refuse programs, and archives that unpack to far more than they are, before torch sees them."""
     if not content.startswith(b"PK"):
+        _check_pickles(content, what, _LEGACY_PICKLES)
         return
+    with open_zip(content, f"{what}: is no complete torch file") as archive:
+        names, size = archive.namelist(), sum(info.file_size for info in archive.infolist())
+        if any(name.endswith("constants.pkl") or "/code/" in name for name in names):
+            raise UnsupportedModel(f"{what}: is a TorchScript program: {_ADVICE}")
+        if size > (limit := unpacked_limit(len(content))):
+            raise InputError(f"{what}: unpacks to more than {limit} bytes, the most karenina reads of such a file")
+        for name in names:
+            if name.rpartition("/")[2] == "data.pkl":
+                _check_pickles(member(archive, name, _LARGEST_PICKLE, Path(what)), what)
+
+
+def _check_pickles(content: bytes, what: str, count: int = 1) -> None:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names, size = archive.namelist(), sum(info.file_size for info in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+        check_pickles(content, count)
+    except DAMAGED as error:
         raise InputError(f"{what}: is no complete torch file: {error}") from error
-    if any(name.endswith("constants.pkl") or "/code/" in name for name in names):
-        raise UnsupportedModel(f"{what}: is a TorchScript program: {_ADVICE}")
-    if size > LARGEST_FILE:
-        raise InputError(f"{what}: unpacks to more than {LARGEST_FILE} bytes, the most karenina reads")
