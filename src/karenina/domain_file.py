@@ -23,7 +23,9 @@ boxes; its output constraints, if any, are left out with a note.
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +41,10 @@ from karenina.text_file import read_text
 __all__ = ["domain_from_toml", "load_domain"]
 
 _INPUT_LIMIT = 1_000_000  # inputs after repetition: more is a slip of the pen
+_SIDE_LIMIT = 20_000_000  # of all boxes together
+_KEY_DEPTH = 30
+_KEY_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DEEP_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{_KEY_DEPTH}}}")
 
 
 def load_domain(path: str | Path) -> Domain:
@@ -53,6 +59,8 @@ def load_domain(path: str | Path) -> Domain:
 
 def domain_from_toml(text: str, name: str = "the domain") -> Domain:
     """Read a domain from TOML text; `name` is what messages call it."""
+    if _DEEP_KEY.search(text):  # tomllib takes the square of a key's length, for every key
+        raise DomainError(f"{name}: a key has more than {_KEY_DEPTH} parts; the keys are names, repeat and box")
     try:
         content = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so is a number of 5,000 digits
@@ -65,6 +73,8 @@ def domain_from_toml(text: str, name: str = "the domain") -> Domain:
         _Table(f"{name}: box {number} of {len(boxes)}", box, content.get("repeat", 1))
         for number, box in enumerate(boxes, 1)
     ]
+    if sum(table.sides for table in tables) > _SIDE_LIMIT:
+        raise DomainError(f"{name}: its boxes have more than {_SIDE_LIMIT} sides in all")
     names = _names(content, tables, name)
     return Domain([table.box(names) for table in tables], names.full if names else (), name)
 
@@ -102,7 +112,7 @@ def _names(content: dict[str, Any], tables: list[_Table], where: str) -> _Names 
     if not isinstance(block, list) or not block or not all(isinstance(name, str) for name in block):
         raise DomainError(f"{where}: names must be a list of texts, one for every input")
     if len(set(block)) < len(block):
-        twice = next(name for name in block if block.count(name) > 1)
+        twice = next(name for name, count in Counter(block).items() if count > 1)
         raise DomainError(f"{where}: two inputs are named {twice!r}")
     own = {table.repeat for table in tables}
     repeat = own.pop() if "repeat" not in content and len(own) == 1 else _repeat(content.get("repeat", 1), where)
@@ -138,6 +148,12 @@ class _Table:
         self.where = where
         self.content = content
         self.repeat = _repeat(content.get("repeat", repeat), where)
+
+    @property
+    def sides(self) -> int:
+        """How many inputs the box bounds, as far as that can be said before it is read."""
+        given = self.content.get("bounds", self.content.get("lower"))
+        return min(self.repeat * len(given), _INPUT_LIMIT) if isinstance(given, list | dict) else 0
 
     def box(self, names: _Names | None) -> Box:
         by_name = "bounds" in self.content

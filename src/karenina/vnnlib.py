@@ -37,6 +37,8 @@ from karenina.vnnlib_parser import Bound, Conjunction, Inequality, Problem, pars
 
 __all__ = ["Disjunct", "Specification", "Verification", "load_specification", "parse_specification", "verify"]
 
+_MOST_NUMBERS = 2**26  # in the boxes and inequalities of all disjuncts together
+_DISJUNCT = 128  # numbers in whose place a disjunct stands, apart from its arrays' content
 CLEAR = 1e-9  # how far inside an inequality a witness is asked for when the first one lay on the edge
 
 
@@ -119,6 +121,7 @@ class _Builder:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        self.outputs = len(problem.outputs)
         self.shared_bounds, self.shared_rows = _sorted_atoms(problem.shared)
         self.lower = np.full(len(problem.inputs), -math.inf)
         self.upper = np.full(len(problem.inputs), math.inf)
@@ -127,8 +130,20 @@ class _Builder:
         self.shared_box: Box | None = None
 
     def disjuncts(self) -> tuple[Disjunct, ...]:
+        self._check_size()
         built = (self._disjunct(atoms) for atoms in self.problem.alternatives)
         return tuple(disjunct for disjunct in built if disjunct is not None)
+
+    def _check_size(self) -> None:
+        """Refuse what would not fit into the memory: every disjunct with bounds or inequalities has arrays of its own."""
+        size = 0
+        for atoms in self.problem.alternatives:
+            bounds, rows = _sorted_atoms(atoms)
+            size += _DISJUNCT + (2 * len(self.lower) if bounds else 0)
+            size += (len(rows) + len(self.shared_rows)) * self.outputs
+            if size > _MOST_NUMBERS:
+                kind = f"its {len(self.problem.alternatives)} disjuncts have bounds and inequalities"
+                raise InputError(f"{self.problem.source}: {kind} of more than {_MOST_NUMBERS} numbers")
 
     def _disjunct(self, atoms: Conjunction) -> Disjunct | None:
         """The disjunct; None if its bounds leave no input."""
@@ -138,7 +153,7 @@ class _Builder:
         if box is None or any(box.lower[b.index] == box.upper[b.index] == b.value for b in strict):
             return None
         rows = [*self.shared_rows, *rows]
-        matrix = np.zeros((len(rows), len(self.problem.outputs)))
+        matrix = np.zeros((len(rows), self.outputs))
         for k, row in enumerate(rows):
             for j, coefficient in row.coefficients.items():
                 matrix[k, j] = coefficient

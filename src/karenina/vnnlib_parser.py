@@ -81,6 +81,7 @@ class _Reader:
         self.declared: dict[str, tuple[str, int, int]] = {}  # name -> kind, index, line
         self.shared: list[Bound | Inequality] = []
         self.choices: list[tuple[Form, list[Conjunction]]] = []
+        self.expanded = 0  # inequalities that multiplying out has made, in all
         self.complete = False
 
     def error(self, form: Form, problem: str) -> InputError:
@@ -167,7 +168,9 @@ class _Reader:
             if len(factor) == 1:
                 continue
             atoms = _atoms(product) * len(factor) + _atoms(factor) * len(product)
-            if product != [()] and atoms > _MAX_EXPANSION:
+            if product != [()]:
+                self.expanded += atoms
+            if self.expanded > _MAX_EXPANSION:
                 raise self.error(form, f"disjunctions multiply out to more than {_MAX_EXPANSION} inequalities")
             product = [left + right for left in product for right in factor]
         return product
