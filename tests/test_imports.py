@@ -23,7 +23,9 @@ SOURCE = Path(karenina.__file__).parent
 ORDER = (
     "checker",  # first: it trusts nothing else
     "errors",
+    "printable",
     "text_file",
+    "array_file",
     "s_expression",
     "vnnlib_parser",
     "onnx_writer",
