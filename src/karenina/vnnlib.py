@@ -135,7 +135,7 @@ class _Builder:
         return tuple(disjunct for disjunct in built if disjunct is not None)
 
     def _check_size(self) -> None:
-        """Refuse what would not fit into the memory: every disjunct with bounds or inequalities has arrays of its own."""
+        """Refuse what would not fit into the memory: a disjunct with bounds or inequalities has arrays of its own."""
         size = 0
         for atoms in self.problem.alternatives:
             bounds, rows = _sorted_atoms(atoms)
