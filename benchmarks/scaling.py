@@ -1,71 +1,120 @@
 """How the work grows with the number of models: the full table at a tolerance, and the lazy certified selection.
 
-    python benchmarks/scaling.py [--device cpu] [--counts 16 32 64 94] [--tolerance 1] [--json FILE]
+    python benchmarks/scaling.py [--device cuda] [--sizes 16 64 256 1000] [--tolerance 1] [--limit 120] [--json FILE]
 
-Aurora's trained policies, short and long training together, with the L1 distance; seconds, and the exponent of the
-growth fitted to them.
+Networks of Aurora's size: 64 trained seeds first, then their checkpoints (`checkpoints.py` makes the file), with the L1
+distance. Seconds, boxes, what stayed open at the limit, and the exponents of the growth, fitted to what was finished.
+The limit is, on a GPU, for all pairs that are measured together; on the CPU, for each pair. Checkpoints of one seed are
+near copies of each other, and more models have more of them: growth beyond the square is theirs.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from checkpoints import FILE, checkpoint_networks
 
-from karenina import Engine, Goal, Network, disagreement_table, select
+from karenina import Domain, Engine, Goal, Network, disagreement_table, select
+from karenina.engine.asked import near_pairs
+from karenina.engine.compiled_search import ALIKE
 from karenina.zoo import load
+
+Row = dict[str, Any]
+SIZES = {"cpu": [16, 32, 64], "cuda": [16, 64, 256, 1000]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--counts", nargs="+", type=int, default=[16, 32, 64, 94])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", type=int, help="how many models; by default what suits the device")
     parser.add_argument("--tolerance", type=float, default=1.0)
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds")
+    parser.add_argument("--file", type=Path, default=FILE, help="what checkpoints.py has made")
+    parser.add_argument("--only", choices=["table", "selection"], help="one of both")
     parser.add_argument("--json", type=Path, help="write all measurements here")
     arguments = parser.parse_args()
-    networks = aurora()
-    measure(networks[:3], arguments.tolerance, arguments.device)  # start-up is not what is measured
-    print(f"{'models':>6} {'pairs':>6} {'table, s':>9} {'boxes':>10} {'lazy selection, s':>18}")
+    sizes = arguments.sizes or SIZES[arguments.device]
+    networks, domain = checkpoint_networks(max(sizes), arguments.file), load("aurora_short").domain
+    warm_up(networks, domain, arguments.device)
+    print(
+        "| models | pairs | near | table, s | boxes | open | selection, s | boxes | measurements | exact | certified |"
+    )
+    print("|" + " --- |" * 11)
     rows = []
-    for count in arguments.counts:
-        rows.append(measure(networks[:count], arguments.tolerance, arguments.device))
-        print("{models:6} {pairs:6} {table:9.3f} {boxes:10} {selection:18.3f}".format(**rows[-1]), flush=True)
-    for what in ("table", "selection"):
-        print(f"{what}: seconds grow like models^{exponent(rows, what):.2f}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    for size in sizes:
+        row = {"models": size, "pairs": size * (size - 1) // 2, "near": near(networks[:size])}
+        row |= {"device": arguments.device, "tolerance": arguments.tolerance, "limit": arguments.limit}
+        row |= {} if arguments.only == "selection" else table(networks[:size], domain, arguments)
+        row |= {} if arguments.only == "table" else selection(networks[:size], domain, arguments)
+        rows.append(row)
+        print(line(row), flush=True)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    for what in ("table_seconds", "table_boxes", "selection_seconds", "selection_boxes"):
+        done = [row for row in rows if what in row and not row.get(f"{what.split('_')[0]}_open", 0)]
+        print(f"{what} grow like models^{exponent(done, what):.2f} ({len(done)} sizes without open pairs)")
 
 
-def aurora() -> list[Network]:
-    """All policies of both kinds that passed, in turn."""
-    short, long = (list(load(name, everything=True).networks.values()) for name in ("aurora_short", "aurora_long"))
-    kinds = [(network, "short") for network in short] + [(network, "long") for network in long]
-    order = np.random.default_rng(0).permutation(len(kinds))
-    return [kinds[i][0].named(f"{kinds[i][1]}-{kinds[i][0].name}") for i in order]
+def warm_up(networks: list[Network], domain: Domain, device: str) -> None:
+    """Start-up is not what is measured: the CPU's loops, for near copies, and the kernels."""
+    disagreement_table(networks[:2], domain, "l1", goal=Goal(1e-3, time_limit=3), backend=Engine("cpu"))
+    disagreement_table(networks[:12], domain, "l1", goal=Goal(100.0), backend=Engine(device))
 
 
-def measure(networks: list[Network], tolerance: float, device: str) -> dict[str, float]:
-    domain = load("aurora_short").domain
+def near(networks: list[Network]) -> int:
+    """Pairs that are taken for near copies, which the CPU answers."""
+    places = np.array(list(itertools.combinations(range(len(networks)), 2)))
+    return int(near_pairs(networks, places, ALIKE).sum())
+
+
+def table(networks: list[Network], domain: Domain, arguments: argparse.Namespace) -> Row:
+    goal, engine = Goal(arguments.tolerance, time_limit=arguments.limit), Engine(arguments.device)
     start = time.perf_counter()
-    table = disagreement_table(networks, domain, "l1", goal=Goal(tolerance), backend=Engine(device))
-    between = time.perf_counter()
-    select(networks, domain, "l1", tolerance=tolerance, backend=Engine(device))
-    pairs = [(i, j) for i in range(len(networks)) for j in range(i)]
+    found = disagreement_table(networks, domain, "l1", goal=goal, backend=engine)
+    seconds = time.perf_counter() - start
+    pairs = list(found.pairs.values())
     return {
-        "models": len(networks),
-        "pairs": len(pairs),
-        "table": between - start,
-        "boxes": sum(table.disagreement(i, j).boxes for i, j in pairs),
-        "selection": time.perf_counter() - between,
+        "table_seconds": seconds,
+        "table_boxes": sum(pair.boxes for pair in pairs),
+        "table_open": sum(not pair.status.finished for pair in pairs),
     }
 
 
-def exponent(rows: list[dict[str, float]], what: str) -> float:
+def selection(networks: list[Network], domain: Domain, arguments: argparse.Namespace) -> Row:
+    chosen: Row = {"tolerance": arguments.tolerance, "time_limit": arguments.limit, "backend": Engine(arguments.device)}
+    start = time.perf_counter()
+    found = select(networks, domain, "l1", **chosen)
+    return {
+        "selection_seconds": time.perf_counter() - start,
+        "selection_boxes": found.boxes,
+        "measurements": found.measurements,
+        "exact_pairs": found.exact_pairs,
+        "certified": found.certified,
+        "iterations": len(found.iterations),
+    }
+
+
+def line(row: Row) -> str:
+    about = ["models", "pairs", "near", "table_seconds", "table_boxes", "table_open"]
+    columns = [*about, "selection_seconds", "selection_boxes", "measurements", "exact_pairs", "certified"]
+    return "| " + " | ".join(cell(row.get(name, "–")) for name in columns) + " |"
+
+
+def cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def exponent(rows: list[Row], what: str) -> float:
     """The slope of log seconds over log models."""
     models, seconds = ([math.log(row[key]) for row in rows] for key in ("models", what))
     return float(np.polyfit(models, seconds, 1)[0]) if len(rows) > 1 else math.nan
