@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import random
 from fractions import Fraction
 from itertools import combinations
@@ -22,7 +24,7 @@ from claimed_selections import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted_tables import Table, naive_iteration, naive_scores
+from planted_tables import Planted, Table, naive_iteration, naive_scores, selected
 
 from karenina import load, load_domain, select
 from karenina.certificate.selection import selection_claims
@@ -253,6 +255,18 @@ def test_names_must_tell_models_apart(names: Any) -> None:
     case = one_iteration(by_hand(star(5, 3, 2), 4), ["m0"])
     with pytest.raises(Refused, match="name"):
         check_selection(case.claims, names, exact(case.lower), exact(case.upper))
+
+
+def test_a_pair_that_nobody_could_bound() -> None:
+    """Its models' scores have no upper end, and what they leave open is named."""
+    table = [[float(abs(i - j)) for j in range(5)] for i in range(5)]
+    planted = Planted(table, exact=True, slow={(1, 3): (0.5, math.inf)})
+    found = selected(planted, SelectionSettings(iterations=1))
+    claims = json.loads(json.dumps(selection_claims(found), allow_nan=False))
+    assert [ends[1] is None for ends in claims["iterations"][0]["scores"].values()] == [False, True, False, True, False]
+    upper = [[min(value, 1e6) for value in row] for row in found.table.upper.tolist()]
+    case = Case(claims, list(found.names), found.table.lower.tolist(), upper)
+    assert "but iteration 1" in case.check()
 
 
 def test_a_selection_among_networks() -> None:
