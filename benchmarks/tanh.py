@@ -154,7 +154,7 @@ def stand_in(inputs: int, outputs: int, problem: int, seed: int) -> tuple[Networ
     model = torch.nn.Sequential(*_layers([inputs, 64, 64, outputs]))
     optimiser = torch.optim.Adam(model.parameters(), 3e-4, eps=1e-5)
     for _ in range(20):
-        for some in torch.split(torch.randperm(STATES), 64):  # type: ignore[no-untyped-call]
+        for some in torch.split(torch.randperm(STATES), 64):
             loss = (model(states[some]) - target[some]).square().mean()
             optimiser.zero_grad()
             loss.backward()

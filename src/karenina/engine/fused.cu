@@ -102,7 +102,7 @@ struct Progress {
     int* item_slot;      // (items,)
     int* stack;          // (slots,) the open nodes
     int* spare;          // (slots,) the free slots
-    int* state;          // open, free, nodes taken in this generation, items of it, boxes bounded so far
+    int* state;          // open, free, nodes taken in this generation, items of it, boxes so far: their last 24 bits, the rest
 };
 
 struct World {
@@ -797,7 +797,9 @@ GLOBAL sort_out(const World* world, int most) {
         at.state[1] = spare;
         at.state[2] = next;
         at.state[3] = 2 * next;
-        if (at.state[4] < 0x40000000) at.state[4] += items;
+        int boxes = at.state[4] + items;
+        at.state[4] = boxes & 0xffffff;
+        at.state[5] += boxes >> 24;
     }
 }
 

@@ -349,7 +349,7 @@ class FusedSearch:
         self.best = self._floats(queries).copy_(torch.tensor(self.asked.floor))
         self.closed, self.highest = (self._floats(queries).fill_(-math.inf) for _ in range(2))
         self.witness, self.witness_case = self._floats(queries, inputs), self._integers(queries).fill_(-1)
-        self.state = self._integers(5).copy_(torch.tensor([0, self.slots, 0, STARTS * cases, 0]))
+        self.state = self._integers(6).copy_(torch.tensor([0, self.slots, 0, STARTS * cases, 0, 0]))
         self._tensors += [
             self.best,
             self.best.clone(),
@@ -392,12 +392,18 @@ class FusedSearch:
         kernels.launch("find_winners", self.world)
         kernels.launch("crown_winners", self.world, queries)
 
+    @property
+    def boxes(self) -> int:
+        """Bounded so far, for all queries."""
+        low, high = self.state[4:].tolist()
+        return int(low + (high << 24))
+
     def answers(self, seconds: float) -> list[Answer]:
         """What is known of each query."""
         best, closed, highest = (t.cpu().numpy() for t in (self.best, self.closed, self.highest))
         case_of = self.witness_case.cpu().numpy()
         first = np.searchsorted(self.asked.owner, np.arange(len(self.asked)))
-        boxes, share = int(self.state[4]) // len(self.asked), seconds / len(self.asked)
+        boxes, share = self.boxes // len(self.asked), seconds / len(self.asked)
         upper = np.maximum(best, np.maximum(closed, highest))
         seen, status = case_of >= 0, self._statuses(best, upper, closed, highest == -math.inf, case_of >= 0)
         unseen = "no input that surely satisfies the constraints was found" if self.shape.constraints else ""
