@@ -82,7 +82,7 @@ def clip_box(nodes: Nodes, tight: Tight, target: float) -> tuple[Tensor, Tensor]
     room = (tight.bound - target).clamp(min=0)[:, None]
     scale = (tight.slope.abs() * torch.maximum(nodes.lower.abs(), nodes.upper.abs())).sum(1, keepdim=True)
     room = room * (1 + 1e-12) + 1e-13 * (scale + tight.bound.abs()[:, None] + abs(target))
-    move = torch.nan_to_num(room / tight.slope.abs().clamp(min=1e-290), nan=math.inf)
+    move = torch.nan_to_num(room / tight.slope.abs(), nan=math.inf)
     lower = torch.where(tight.slope > 0, torch.maximum(nodes.lower, nodes.upper - move), nodes.lower)
     upper = torch.where(tight.slope < 0, torch.minimum(nodes.upper, nodes.lower + move), nodes.upper)
     return lower, upper

@@ -58,7 +58,8 @@ class Cases:
         # 2x: a row's own products and sums with the outputs, and those over the constraints, round once more
         gamma = 4 * (query.output_size + count + 4) * UNIT
         each = 2 * rounding.outputs + gamma * rounding.magnitude
-        error, row_error = objective.abs() @ each + gamma * offset.abs(), g.abs() @ each + gamma * h.abs()
+        error = objective.abs() @ each + gamma * offset.abs() + rounding.underflow
+        row_error = g.abs() @ each + gamma * h.abs() + rounding.underflow
         least = float((offset - objective.abs() @ rounding.magnitude - 2 * error).min())
         return cls(
             lower, upper, objective, offset, g, h, error, row_error, math.nextafter(least - 1e-280, -math.inf)

@@ -321,7 +321,7 @@ def _clip(room: Room, steps: Steps, bound: float, target: float) -> None:
     space = max(bound - target, 0.0) * (1 + 1e-12) + 1e-13 * (scale + abs(bound) + abs(target))
     for i in range(len(room.lower)):
         slope = steps.best_total[i]
-        move = space / max(abs(slope), 1e-290)
+        move = space / abs(slope) if slope != 0.0 else np.inf
         if np.isnan(move):
             continue
         if slope > 0:

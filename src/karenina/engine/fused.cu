@@ -46,6 +46,7 @@ DEVICE void lower_to(int* place, int value) { atomicMin(place, value); }
 #endif
 
 #define NEURONS (STACK * SINGLE)
+#define LEAST 4.9406564584124654e-324  // keeps 0 / 0 at 0, and is no more than what underflow is allowed
 #define KINK 0
 #define CLIP 1
 #define TANH 2
@@ -165,7 +166,7 @@ DEVICE void write_lines(const double* kind, double low, double high, Room& room,
     double (*lines)[NEURONS] = room.lines;
     if ((int)kind[0] == KINK) {
         double left = kind[1], right = kind[2], below = fmin(low, 0.0), above = fmax(high, 0.0);
-        double share = above / (above - below + 1e-300), bend = right - left;
+        double share = above / (above - below + LEAST), bend = right - left;
         double slope = left != 0.0 || bend != 1.0 ? left + bend * share : share;
         int chord = bend >= 0 ? 0 : 4, turning = 4 - chord;
         lines[chord][n] = lines[chord + 1][n] = slope;
@@ -180,19 +181,19 @@ DEVICE void write_lines(const double* kind, double low, double high, Room& room,
     }
     double at_low = activation(kind, low), at_high = activation(kind, high);
     if ((int)kind[0] == CLIP) {
-        double a = kind[1], b = kind[2], chord = (at_high - at_low) / (high - low + 1e-300);
+        double a = kind[1], b = kind[2], chord = (at_high - at_low) / (high - low + LEAST);
         lines[0][n] = lines[1][n] = lines[4][n] = lines[5][n] = chord;
         lines[2][n] = lines[6][n] = low;
         lines[3][n] = lines[7][n] = at_low;
         if (high > b) {
             lines[0][n] = 0.0;
             lines[2][n] = lines[3][n] = b;
-            lines[1][n] = fmin(1.0, (b - at_low) / (fmax(b - low, 0.0) + 1e-300));
+            lines[1][n] = fmin(1.0, (b - at_low) / (fmax(b - low, 0.0) + LEAST));
         }
         if (low < a) {
             lines[4][n] = 0.0;
             lines[6][n] = lines[7][n] = a;
-            lines[5][n] = fmin(1.0, (at_high - a) / (fmax(high - a, 0.0) + 1e-300));
+            lines[5][n] = fmin(1.0, (at_high - a) / (fmax(high - a, 0.0) + LEAST));
         }
         lines[1][n] = fmin(lines[1][n], 1.0);
         lines[5][n] = fmin(lines[5][n], 1.0);
@@ -200,8 +201,13 @@ DEVICE void write_lines(const double* kind, double low, double high, Room& room,
         return;
     }
     double width = high - low;
-    double slope = width > 1e-6 ? (at_high - at_low) / (width + 1e-300) : slope_at(kind, low + width / 2);
+    double slope = width > 1e-6 ? (at_high - at_low) / width : slope_at(kind, low + width / 2);
     slope = clamp(slope, kind[3], kind[4]);
+    if (!isfinite(width)) {  // fmax and fmin pass over NaN
+        for (int row = 0; row < 8; row++) lines[row][n] = NOT_A_NUMBER;
+        room.start[n] = NOT_A_NUMBER;
+        return;
+    }
     double most = fmax(at_low - slope * low, at_high - slope * high);
     double least = fmin(at_low - slope * low, at_high - slope * high);
     for (int side = 0; side < 2; side++) {
@@ -530,7 +536,7 @@ DEVICE void clip(Room& room, double bound, double target) {
     double space = fmax(bound - target, 0.0) * (1 + 1e-12) + 1e-13 * (scale + fabs(bound) + fabs(target));
     SYNC;
     EACH(i, INPUTS) {
-        double slope = room.best_total[i], move = space / fmax(fabs(slope), 1e-290);
+        double slope = room.best_total[i], move = slope != 0.0 ? space / fabs(slope) : INFINITE;
         if (isnan(move)) continue;
         if (slope > 0) room.lower[i] = fmax(room.lower[i], room.upper[i] - move);
         else if (slope < 0) room.upper[i] = fmin(room.upper[i], room.lower[i] + move);

@@ -22,7 +22,7 @@ import torch
 from karenina.engine.asked import Asked, Pairs
 from karenina.engine.joint import Joint, architecture, ending_affine
 from karenina.engine.packing import kind_of
-from karenina.engine.rounding import UNIT, Rounding
+from karenina.engine.rounding import LEAST, UNIT, Rounding
 from karenina.network import Layer, Network
 from karenina.query import Answer, Goal, Query, Status
 
@@ -311,8 +311,9 @@ class FusedSearch:
         magnitude = self.rounding.magnitude.reshape(-1, outputs).numpy()[pairs[owner]].reshape(objective.shape)
         each = 2 * self.rounding.outputs.reshape(-1, outputs).numpy()[pairs[owner]].reshape(objective.shape)
         each = each + gamma * magnitude
-        error = (np.abs(objective) * each).sum(1) + gamma * np.abs(offset)
-        row_error = (np.abs(rows) * each[:, None]).sum(2) + gamma * np.abs(row_offset)
+        tiny = self.rounding.underflow
+        error = (np.abs(objective) * each).sum(1) + gamma * np.abs(offset) + tiny
+        row_error = (np.abs(rows) * each[:, None]).sum(2) + gamma * np.abs(row_offset) + tiny
         least = offset - (np.abs(objective) * magnitude).sum(1) - 2 * error
         self.least = np.full(count, np.inf)
         np.minimum.at(self.least, owner, np.nextafter(least - 1e-280, -np.inf))
@@ -321,7 +322,7 @@ class FusedSearch:
         tolerance, relative, ceiling = asked.wanted.T
         plan = np.stack([tolerance, relative, gap, ceiling, self.least], 1)
         self._add(torch.tensor(owner, dtype=torch.int32), torch.tensor(pairs, dtype=torch.int32))
-        least_width = 16 * UNIT * np.maximum(np.abs(lower), np.abs(upper))
+        least_width = 16 * np.maximum(UNIT * np.maximum(np.abs(lower), np.abs(upper)), LEAST)
         arrays = (lower, upper, least_width, objective, offset, error, rows, row_offset, row_error, plan)
         self._add(*(torch.tensor(array, dtype=torch.float64) for array in arrays))
 

@@ -29,7 +29,7 @@ __all__ = [
     "write_lines",
 ]
 
-TINY = 1e-300  # keeps 0 / 0 at 0
+TINY = 2.0**-1074  # keeps 0 / 0 at 0, and is no more than what underflow is allowed
 NARROW = 1e-6  # a chord across less is all rounding
 OUTWARD = 1e-12  # more than the relative rounding of a derivative
 
@@ -210,7 +210,9 @@ def _clip(kinds: Array, p: int, low: float, high: float, lines: Array, n: int) -
 def _smooth(kinds: Array, p: int, low: float, high: float, lines: Array, n: int) -> float:
     """One slope for both sides, the chord's; intercepts at the extremes of activation(z) - slope * z."""
     width, at_low, at_high = high - low, activation(kinds, p, low), activation(kinds, p, high)
-    slope = (at_high - at_low) / (width + TINY) if width > NARROW else slope_at(kinds, p, low + width / 2)
+    slope = (at_high - at_low) / width if width > NARROW else slope_at(kinds, p, low + width / 2)
+    if not np.isfinite(width):  # comparisons below would pass over NaN
+        slope = np.nan
     slope = min(max(slope, kinds[p, 3]), kinds[p, 4])
     most, least = max(at_low - slope * low, at_high - slope * high), min(at_low - slope * low, at_high - slope * high)
     for side in range(2):

@@ -14,7 +14,7 @@ from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import flat
 from karenina.engine.packed import CLIP, ELU, KINK, SIGMOID, SOFTPLUS, TANH, Question, Weights
-from karenina.engine.rounding import UNIT, Rounding
+from karenina.engine.rounding import LEAST, UNIT, Rounding
 from karenina.network import Activation
 
 __all__ = ["kind_of", "pack_question", "pack_weights"]
@@ -64,7 +64,7 @@ def pack_question(cases: Cases, near: bool) -> Question:
         cases.row_offset,
         cases.row_error,
         # A few units in the last place: moving x by that changes no more than rounding does.
-        16 * UNIT * torch.maximum(cases.lower.abs(), cases.upper.abs()),
+        16 * (UNIT * torch.maximum(cases.lower.abs(), cases.upper.abs())).clamp(min=LEAST),
     )
     lower, upper, objective, offset, error, rows, row_offset, row_error, least = (
         t.contiguous().numpy() for t in tensors

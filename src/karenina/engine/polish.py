@@ -79,6 +79,10 @@ class Polisher:
 
     def __call__(self, x: Array, deadline: float, rounds: int = 30) -> Array:
         """The best point reached from x."""
+        with np.errstate(all="ignore"):  # what overflows leads nowhere
+            return self._polish(x, deadline, rounds)
+
+    def _polish(self, x: Array, deadline: float, rounds: int) -> Array:
         for _ in range(rounds):
             before = x
             directions = self._directions(x)

@@ -24,7 +24,7 @@ from karenina.network import Activation, Layer
 __all__ = ["Lines", "Side", "relax"]
 
 Tensor = torch.Tensor
-_TINY = 1e-300  # keeps 0 / 0 at 0
+_TINY = 2.0**-1074  # keeps 0 / 0 at 0, and is no more than what underflow is allowed
 
 
 class Side(NamedTuple):

@@ -24,6 +24,7 @@ UNIT = 2.0**-53
 LEAST = 2.0**-1074
 SAFETY = 4.0  # second-order terms, and the rounding of this analysis itself
 LINE = 16.0  # units in the last place for a relaxation's lines, elementary functions included
+LARGEST = 2.0**1000  # beyond, the width of a range, or twice its middle, may overflow
 
 
 @lru_cache(maxsize=16)
@@ -42,6 +43,7 @@ class Rounding:
     hidden: tuple[Tensor, ...]
     outputs: Tensor
     magnitude: Tensor  # |output| over the root box, (outputs,)
+    underflow: float  # what products too small for float64 may add up to, whatever the coefficients are
 
     @classmethod
     def of(cls, joint: Joint, lower: Tensor, upper: Tensor, *, near: bool = False) -> Rounding:
@@ -66,27 +68,30 @@ class Rounding:
         single = cls._of(Joint(weights, biases, joint.kinds), lower, upper, joint.stack)
         hidden = tuple((4.0**k * error).expand(joint.stack, -1, -1) for k, error in enumerate(single.hidden))
         outputs = 4.0**joint.depth * single.outputs
-        return cls(hidden, outputs.repeat(joint.stack), single.magnitude.repeat(joint.stack))
+        magnitude, underflow = single.magnitude.repeat(joint.stack), 4.0**joint.depth * single.underflow
+        return cls(hidden, outputs.repeat(joint.stack), magnitude, underflow)
 
     @classmethod
     def _of(cls, joint: Joint, lower: Tensor, upper: Tensor, stack: int) -> Rounding:
         size = torch.maximum(lower.abs(), upper.abs()).expand(joint.stack, 1, -1)  # |what the layer reads|
-        carried = torch.zeros_like(size)  # error already there, and of the lines, for coefficient 1
+        carried = torch.full_like(size, 2 * LEAST)  # error already there (a box's middle), and of the lines
         underflow = torch.zeros_like(size[..., :1])  # a coefficient may be off by the least number there is
+        off = SAFETY * (stack * max(weight.shape[2] for weight in joint.weights) + 2 * joint.depth + LINE) * LEAST
         errors = []
         for k, (weight, bias) in enumerate(zip(joint.weights, joint.biases, strict=True)):
             absolute = weight.abs().mT
-            terms = SAFETY * (stack * weight.shape[2] + 2 * joint.depth + LINE)
-            gamma = terms * UNIT
-            underflow = underflow + terms * LEAST * (1 + size.sum(-1, keepdim=True) + bias.abs().sum(-1, keepdim=True))
+            gamma = SAFETY * (stack * weight.shape[2] + 2 * joint.depth + LINE) * UNIT
+            underflow = underflow + off * (1 + size.sum(-1, keepdim=True) + bias.abs().sum(-1, keepdim=True))
             error = carried @ absolute + gamma * (size @ absolute + bias.abs()) + underflow
             reach = size @ absolute + bias.abs() + error
+            error = torch.where((reach <= LARGEST) & (size <= LARGEST).all(), error, torch.inf)
             errors.append(error)
             if k < joint.depth:
                 lipschitz, size = _grow(joint.kinds[k], reach)
                 carried = lipschitz * error + gamma * (size + lipschitz * reach)
         flat = (errors[-1].squeeze(1).flatten(), reach.squeeze(1).flatten())
-        return cls(tuple(errors[:-1]), *flat)
+        total = stack * float(underflow.max() + off * (1 + reach.sum(-1).max()))
+        return cls(tuple(errors[:-1]), *flat, total)
 
     @property
     def finite(self) -> bool:

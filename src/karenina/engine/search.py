@@ -20,7 +20,7 @@ from karenina.engine.cuts import tighten_by_cuts
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes, Pool, by_layer, flat
-from karenina.engine.rounding import UNIT
+from karenina.engine.rounding import LEAST, UNIT
 from karenina.engine.settings import Settings
 from karenina.engine.tighten import Bounder, Tight, evaluate, tighten
 from karenina.query import Goal
@@ -181,7 +181,7 @@ class Search:
     def _least_width(self, nodes: Nodes) -> Tensor:
         """A few units in the last place of the root's sides: moving x by that changes no more than rounding does."""
         size = torch.maximum(self.shared.cases.lower.abs(), self.shared.cases.upper.abs())
-        return 16 * UNIT * size[nodes.case]
+        return 16 * (UNIT * size[nodes.case]).clamp(min=LEAST)
 
     def _splittable(self, nodes: Nodes) -> Nodes:
         """Boxes that cannot shrink any more are closed: their bound is what float64 has to give."""

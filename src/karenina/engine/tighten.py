@@ -81,7 +81,7 @@ def evaluate(shared: Bounder, nodes: Nodes, lines: list[Lines]) -> tuple[Tight, 
     bound = linear.value + constant
     if split:
         bound = bound + _neuron_constant(shared, nodes)
-    bound = torch.nan_to_num(bound, nan=math.inf, neginf=math.inf)  # overflow proves nothing
+    bound = torch.nan_to_num(bound, nan=math.inf, posinf=math.inf, neginf=math.inf)  # overflow proves nothing
     found = (
         bound,
         nodes.slopes,
