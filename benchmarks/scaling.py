@@ -14,6 +14,7 @@ import argparse
 import itertools
 import json
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -52,12 +53,14 @@ def main() -> None:
     for size in sizes:
         row = {"models": size, "pairs": size * (size - 1) // 2, "near": near(networks[:size])}
         row |= {"device": arguments.device, "tolerance": arguments.tolerance, "limit": arguments.limit}
-        row |= {} if arguments.only == "selection" else table(networks[:size], domain, arguments)
-        row |= {} if arguments.only == "table" else selection(networks[:size], domain, arguments)
         rows.append(row)
+        for name, measure in (("table", table), ("selection", selection)):
+            if arguments.only in (None, name):
+                row |= measure(networks[:size], domain, arguments)
+                print(f"{size} models: {name} done", file=sys.stderr, flush=True)
+                if arguments.json:  # after each: what is measured is not lost
+                    arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
         print(line(row), flush=True)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
     for what in ("table_seconds", "table_boxes", "selection_seconds", "selection_boxes"):
         done = [row for row in rows if what in row and not row.get(f"{what.split('_')[0]}_open", 0)]
         print(f"{what} grow like models^{exponent(done, what):.2f} ({len(done)} sizes without open pairs)")
