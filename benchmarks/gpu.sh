@@ -24,7 +24,7 @@ part() { # NAME SECONDS COMMAND ...: a part that fails, or takes too long, does 
 }
 
 run() {
-    part tests 60 "$python" -m pytest -p no:cacheprovider -q tests/test_fused.py tests/test_engine.py \
+    part tests 60 "$python" -m pytest --noconftest -p no:cacheprovider -q tests/test_fused.py tests/test_engine.py \
         -k "gpu or cuda or device"
     part table 60 "$python" benchmarks/table.py --device cuda --sets aurora_short aurora_long --json "$out/table.json"
     part limit 40 "$python" benchmarks/limit.py --device cuda --json "$out/limit.json"
