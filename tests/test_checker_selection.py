@@ -204,6 +204,8 @@ def test_the_largest_gap_must_be_the_largest_for_sure() -> None:
     assert refusal(one_iteration(by_hand(star(9, 8, 3, 2, 1), 6, criterion="max"), ["m0", "m1"])) == ""
     for removed in (["m0"], ["m0", "m1", "m2"], ["m1", "m0", "m3"], ["m2", "m3"]):
         assert "not certain" in refusal(one_iteration(by_hand(star(9, 8, 3, 2, 1), 6, criterion="max"), removed))
+    above = one_iteration(by_hand(star(9, 8, 3, 1, 0.5), 6, criterion="max"), ["m0", "m1", "m2"])
+    assert "another gap" in refusal(above)  # the larger one is above; those below are smaller
     for width, certain in ((1.0, True), (3.0, False)):
         case = one_iteration(by_hand(star(9, 8, 3, 2, 1, width=width), 6, criterion="max"), ["m0", "m1"])
         assert (refusal(case) == "") == certain
