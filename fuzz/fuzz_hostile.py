@@ -22,6 +22,7 @@ Rng = np.random.Generator
 Hostile = tuple[tuple[Network, ...], Box, Array]  # networks, a box, an objective
 
 LEAST = 2.0**-1074
+MOST = 1.7e308
 
 
 def hostile(family: str, rng: Rng, activations: Sequence[Activation]) -> Hostile:
@@ -46,7 +47,10 @@ def _network(rng: Rng, sizes: Sequence[int], activations: Sequence[Activation], 
 def _scaled(network: Network, factors: Sequence[float], biases: Sequence[float]) -> Network:
     """Each layer's weights and biases times a number."""
     parts = zip(network.layers, factors, biases, strict=True)
-    layers = tuple(Layer(layer.weight * a, layer.bias * b, layer.activations) for layer, a, b in parts)
+    layers = tuple(
+        Layer((layer.weight * a).clamp(-MOST, MOST), (layer.bias * b).clamp(-MOST, MOST), layer.activations)
+        for layer, a, b in parts
+    )
     return Network(layers, network.name)
 
 
@@ -56,7 +60,7 @@ def _one_or_two(rng: Rng, make: Callable[[], Network]) -> tuple[Network, ...]:
 
 def _ordinary_box(rng: Rng, inputs: int, scale: float = 1.0) -> Box:
     centre, radius = scale * rng.normal(size=inputs), scale * rng.random(inputs)
-    return Box(centre - radius, centre + radius)
+    return Box(np.clip(centre - radius, -MOST, MOST), np.clip(centre + radius, -MOST, MOST))
 
 
 def _objective(rng: Rng, networks: Sequence[Network]) -> Array:

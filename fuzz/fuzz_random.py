@@ -144,7 +144,7 @@ def _near_copy(rng: np.random.Generator, network: Network) -> Network:
             weight = np.where(rng.random(weight.shape) < 0.3, np.nextafter(weight, np.inf), weight)
             bias = np.nextafter(bias, np.inf)
         elif way == "float16":
-            weight, bias = (a.astype(np.float16).astype(np.float64) for a in (weight, bias))
+            weight, bias = (np.clip(a, -6e4, 6e4).astype(np.float16).astype(np.float64) for a in (weight, bias))
         elif k == place:
             weight.ravel()[rng.integers(weight.size)] += rng.normal()
         layers.append(Layer.of(weight, bias, layer.activations))
