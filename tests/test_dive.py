@@ -24,7 +24,7 @@ numba = pytest.importorskip("numba")
 
 from packed_boxes import node_on, pack, pre_activations, root_of  # noqa: E402
 
-from karenina.engine.dive import FREE, LEFT, RIGHT, certify, dive  # noqa: E402
+from karenina.engine.dive import FREE, LEFT, RIGHT, certify, dive, no_record  # noqa: E402
 from karenina.engine.packed import Node, Prices  # noqa: E402
 
 Array = npt.NDArray[np.float64]
@@ -45,7 +45,7 @@ def dived(query: Query, target: float, programmes: int, case: int = 0) -> Dived:
     packed = pack(query)
     node = node_on(packed, root_of(packed, case), case)
     x = np.full(len(node.lower), np.nan)
-    return Dived(node, *dive(packed.net, node, target, programmes, x), x)
+    return Dived(node, *dive(packed.net, node, target, programmes, x, no_record(packed.net), 0), x)
 
 
 def relaxed_optimum(query: Query, case: Case, lower: Array, upper: Array) -> float:
@@ -179,7 +179,7 @@ def test_any_prices_certify_a_true_bound(seed: int) -> None:
     state = np.where(node.splittable & (rng.random(neurons) < 0.5), rng.integers(1, 3, size=neurons), FREE)
     wanted = np.where(is_loose, rng.normal(size=neurons) * rng.choice([0.1, 1, 10]), np.nan)
     prices = np.where(rng.random(neurons) < 0.3, rng.normal(size=neurons), 0.0)
-    dual = Prices(wanted, np.zeros(neurons), prices, rng.random(len(node.rows)))
+    dual = Prices(wanted, np.zeros(neurons), prices, np.zeros(neurons), rng.random(len(node.rows)))
     bound = certify(packed.net, node, state, dual)
     x = points(case.box, rng, 3000)
     z = pre_activations(packed.joint, x)

@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from karenina.engine.lines import compiled
-from karenina.engine.packed import LINES, Array, Integers, Node, Prices, Tableau, Weights
+from karenina.engine.packed import FINE, LINES, SPLIT, Array, Integers, Node, Prices, Record, Tableau, Weights
 from karenina.engine.tableau import INFEASIBLE, OPTIMAL, back, copy, fill, solve
 
-__all__ = ["certify", "dive"]
+__all__ = ["certify", "dive", "no_record"]
 
 FREE, LEFT, RIGHT = 0, 1, 2  # what is known of a neuron: nothing, or the side of its kink
 PIVOTS = 400  # a programme, at most
@@ -82,7 +82,8 @@ def _through(net: Weights, node: Node, neuron: int, state: int, reach: float, du
         if state == (RIGHT if price > 0 else LEFT):
             edge = lines[side + 2, neuron]  # the kink
         constant += abs(price) * 2 * net.errors[neuron] - price * edge
-    return reach * slope + price, constant
+    dual.coefficients[neuron] = reach * slope + price
+    return dual.coefficients[neuron], constant
 
 
 @compiled
@@ -229,14 +230,54 @@ def _branch(node: Node, levels: Tableau, state: Integers, level: int, place: int
 
 
 @compiled
-def dive(net: Weights, node: Node, target: float, budget: int, x: Array) -> tuple[float, bool, int]:
+def no_record(net: Weights) -> Record:
+    """Nothing is to be written down."""
+    nothing, neither = np.empty((0, 0)), np.empty(0, np.int64)
+    return Record(np.empty(0, np.int64), neither, neither, neither, nothing, nothing, nothing, nothing, nothing)
+
+
+@compiled
+def _write_leaf(record: Record, place: int, dual: Prices) -> None:
+    if len(record.kinds) == 0:
+        return
+    record.kinds[place] = FINE
+    copy(record.slopes[place], dual.slopes)
+    copy(record.coefficients[place], dual.coefficients)
+    copy(record.multipliers[place], dual.multipliers)
+
+
+@compiled
+def _write_branch(record: Record, places: Integers, level: int, axis: int, left_first: bool) -> bool:
+    """Whether there was room: the two halves are written one after the other, the left one first."""
+    if len(record.kinds) == 0:
+        return True
+    first = record.filled[0]
+    if first + 2 > len(record.kinds):
+        return False
+    place = places[level]
+    record.kinds[place], record.axes[place], record.children[place] = SPLIT, axis, first
+    record.filled[0] = first + 2
+    on_left, on_right = (level + 1, level) if left_first else (level, level + 1)
+    places[on_left], places[on_right] = first, first + 1
+    return True
+
+
+@compiled
+def dive(
+    net: Weights, node: Node, target: float, budget: int, x: Array, record: Record, root: int
+) -> tuple[float, bool, int]:
     """The bound of a node, whether all its leaves could be closed within so many programmes, and how many it took.
 
-    x becomes a point to try: where the first programme has its optimum, or where no neuron was off.
+    x becomes a point to try: where the first programme has its optimum, or where no neuron was off. What closes the
+    leaves is written down below the root of a record, if that has room.
     """
     neurons, deepest, programmes = node.lines.shape[1], len(node.loose) + 1, 0
+    places = np.empty(deepest, np.int64)
+    places[0] = root
     levels, state = _tableaux(node, deepest), np.zeros((deepest, neurons), np.int64)
-    dual = Prices(np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(len(node.rows)))
+    dual = Prices(
+        np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(len(node.rows))
+    )
     level, largest, first = int(np.int64(0)), -np.inf, np.inf
     count = fill(net, node, _at(levels, level))
     while level >= 0:
@@ -254,6 +295,7 @@ def dive(net: Weights, node: Node, target: float, budget: int, x: Array) -> tupl
         programmes += 1
         if bound <= target:
             largest = max(largest, bound)
+            _write_leaf(record, places[level], dual)
             level -= 1
             continue
         if ended == INFEASIBLE or programmes >= budget:
@@ -264,5 +306,7 @@ def dive(net: Weights, node: Node, target: float, budget: int, x: Array) -> tupl
                 _point(node, t, count, x)
             return first, False, programmes
         _branch(node, levels, state, level, place, left_first)
+        if not _write_branch(record, places, level, len(node.lower) + node.loose[place], left_first):
+            return first, False, programmes
         level += 1
     return largest, True, programmes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from karenina.engine.box import hidden_bounds
-from karenina.engine.dive import dive
+from karenina.engine.dive import dive, no_record
 from karenina.engine.forward import forward
 from karenina.engine.lines import compiled, has_one_kink
 from karenina.engine.near import APART
@@ -18,7 +18,7 @@ from karenina.engine.packed import Array, Best, Heap, Node, Plan, Question, Weig
 from karenina.engine.room import Room, new_room
 from karenina.engine.tighten_box import Steps, evaluate, new_steps, tighten
 
-__all__ = ["explore", "offer", "plant", "target_of"]
+__all__ = ["choose_axis", "clip", "count_loose", "explore", "node_of", "offer", "plant", "target_of"]
 
 EASY = 6  # loose neurons so few that linear programmes always pay
 LONG = 1 << 16  # boxes from which on a search may do with more linear programmes
@@ -175,14 +175,14 @@ def _bound(
     if found <= target:
         best.closed[0] = max(best.closed[0], found)
         return False
-    axis = _choose_axis(net, ask, case, room, steps)  # before the box shrinks: scores belong to what was bounded
+    axis = choose_axis(net, ask, case, room, steps)  # before the box shrinks: scores belong to what was bounded
     if plan.programmes > 0:
         found = _settle(net, ask, plan, best, room, steps, case, found, axis < 0)
         target = target_of(plan, best)
         if found <= target:
             best.closed[0] = max(best.closed[0], found)
             return False
-    _clip(room, steps, tight, target)
+    clip(room, steps, tight, target)
     best.closed[0] = max(best.closed[0], target)  # what was cut off attains at most that
     if axis < 0:
         best.closed[0] = max(best.closed[0], found)  # it cannot shrink any more: that is what float64 has to give
@@ -206,28 +206,47 @@ def _settle(
     net: Weights, ask: Question, plan: Plan, best: Best, room: Room, steps: Steps, case: int, bound: float, last: bool
 ) -> float:
     """The bound after a search over the loose neurons, where those are few and it pays, or nothing else is left."""
-    neurons, count = len(room.low), 0
-    place, splittable = np.empty(neurons, np.int64), np.zeros(neurons, np.bool_)
-    for n in range(neurons):
-        place[n] = count if _is_loose(room.lines, room.low[n], room.high[n], n) else -1
-        count += place[n] >= 0
+    count = count_loose(room)
     if count > plan.loose or (count > EASY and not last and not _worth_it(best)):
         return bound
-    loose = np.empty(count, np.int64)
+    node, x = node_of(net, ask, case, room, steps, count), np.empty(len(room.lower))
+    found, closed, programmes = dive(net, node, target_of(plan, best), plan.programmes, x, no_record(net), 0)
+    best.effort[1] += programmes
+    best.effort[2] += programmes if closed else 0
+    offer(net, ask, case, best, x, room.matrix[0], steps.y)
+    return found if closed else min(bound, found)
+
+
+@compiled
+def count_loose(room: Room) -> int:
+    """How many neurons have lines that differ."""
+    count = 0
+    for n in range(len(room.low)):
+        count += _is_loose(room.lines, room.low[n], room.high[n], n)
+    return count
+
+
+@compiled
+def node_of(net: Weights, ask: Question, case: int, room: Room, steps: Steps, count: int) -> Node:
+    """The box in hand, with so many loose neurons, as linear programmes read it."""
+    neurons = len(room.low)
+    loose, place, splittable = np.empty(count, np.int64), np.empty(neurons, np.int64), np.zeros(neurons, np.bool_)
+    found = 0
     for k in range(len(net.sizes) - 2):
         for s in range(len(net.weights)):
             for m in range(net.sizes[k + 1]):
                 n = len(net.weights) * net.bias_at[k] + s * net.sizes[k + 1] + m
-                if place[n] >= 0:
-                    loose[place[n]] = n
+                place[n] = -1
+                if _is_loose(room.lines, room.low[n], room.high[n], n):
+                    place[n], loose[found] = found, n
+                    found += 1
                     splittable[n] = has_one_kink(net.kinds, net.bias_at[k] + m, room.low[n], room.high[n])
     rows = ask.rows[case]
     offsets, inside = np.empty(len(rows)), np.empty(len(rows))
     for r in range(len(rows)):
         offsets[r] = ask.row_offset[case, r] + 2 * ask.row_error[case, r]
         inside[r] = ask.row_offset[case, r] - 8 * ask.row_error[case, r] - INSIDE
-    constant = ask.offset[case] + ask.error[case]
-    node = Node(
+    return Node(
         room.lower,
         room.upper,
         room.lines,
@@ -238,17 +257,11 @@ def _settle(
         splittable,
         steps.best_slopes,
         ask.objective[case],
-        constant,
+        ask.offset[case] + ask.error[case],
         rows,
         offsets,
         inside,
     )
-    x = np.empty(len(room.lower))
-    found, closed, programmes = dive(net, node, target_of(plan, best), plan.programmes, x)
-    best.effort[1] += programmes
-    best.effort[2] += programmes if closed else 0
-    offer(net, ask, case, best, x, room.matrix[0], steps.y)
-    return found if closed else min(bound, found)
 
 
 @compiled
@@ -313,7 +326,7 @@ def offer(net: Weights, ask: Question, case: int, best: Best, x: Array, work: Ar
 
 
 @compiled
-def _clip(room: Room, steps: Steps, bound: float, target: float) -> None:
+def clip(room: Room, steps: Steps, bound: float, target: float) -> None:
     """Keep the part of the box where the linear bound exceeds the target; the slack covers rounding."""
     scale = 0.0
     for i in range(len(room.lower)):
@@ -331,7 +344,7 @@ def _clip(room: Room, steps: Steps, bound: float, target: float) -> None:
 
 
 @compiled
-def _choose_axis(net: Weights, ask: Question, case: int, room: Room, steps: Steps) -> int:
+def choose_axis(net: Weights, ask: Question, case: int, room: Room, steps: Steps) -> int:
     """The input whose halving promises to take most looseness away; -1 if all are too short to be halved."""
     score = room.middle[0]  # no longer needed
     for i in range(len(score)):

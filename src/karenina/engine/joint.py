@@ -44,13 +44,22 @@ class Joint:
         if len({architecture(chain) for chain in chains}) > 1 or _share_neurons(chains):
             joined = reduce(concatenate, [Network(chain) for chain in chains])
             chains = [_merge_equal_neurons(joined.layers)]
+        return cls._stacked(chains, device)
+
+    @classmethod
+    def plain(cls, networks: Sequence[Network], device: torch.device) -> Joint:
+        """Networks of one architecture, every neuron in its place."""
+        return cls._stacked([ending_affine(network).layers for network in networks], device)
+
+    @classmethod
+    def _stacked(cls, chains: Sequence[Sequence[Layer]], device: torch.device) -> Joint:
         weights = tuple(
             torch.stack([layer.weight for layer in level]).to(device) for level in zip(*chains, strict=True)
         )
         biases = tuple(
             torch.stack([layer.bias for layer in level])[:, None].to(device) for level in zip(*chains, strict=True)
         )
-        return cls(weights, biases, chains[0][:-1])
+        return cls(weights, biases, tuple(chains[0][:-1]))
 
     @property
     def depth(self) -> int:

@@ -12,11 +12,16 @@ import numpy.typing as npt
 
 __all__ = [
     "CLIP",
+    "CUT",
     "ELU",
+    "FINE",
     "KINK",
+    "LEAF",
     "LINES",
+    "OPEN",
     "SIGMOID",
     "SOFTPLUS",
+    "SPLIT",
     "TANH",
     "Best",
     "Heap",
@@ -24,6 +29,7 @@ __all__ = [
     "Plan",
     "Prices",
     "Question",
+    "Record",
     "Tableau",
     "Weights",
 ]
@@ -33,6 +39,7 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 KINK, CLIP, TANH, SIGMOID, SOFTPLUS, ELU = range(6)  # activations; a kink has a slope on either side of 0
+SPLIT, CUT, LEAF, FINE, OPEN = range(5)  # what is recorded of a node: halved, cut and halved, closed, closed by prices
 LINES = 4  # a neuron's: upper with the least and the greatest slope, lower with the least and the greatest
 
 
@@ -74,6 +81,7 @@ class Prices(NamedTuple):
     wanted: Array  # (neurons,) the coefficient that a loose neuron's lines should have on z; NaN where it is linear
     slopes: Array  # (neurons,) that come nearest to it
     prices: Array  # (neurons,) multipliers of z - lower (> 0) or z - upper (< 0)
+    coefficients: Array  # (neurons,) what slopes and prices leave on z
     multipliers: Array  # (constraints,)
 
 
@@ -138,6 +146,20 @@ class Heap(NamedTuple):
     high: Array
     slopes: Array  # (slots, neurons)
     multipliers: Array  # (slots, constraints)
+
+
+class Record(NamedTuple):
+    """A tree of nodes, written down as it grows: what was done with each, and by what numbers."""
+
+    filled: Integers  # (1,) how many nodes there are
+    kinds: Integers  # (nodes,)
+    axes: Integers  # (nodes,) what was halved: an input, or after all of them a neuron
+    children: Integers  # (nodes,) the first half's place; the second stands next to it
+    lower: Array  # (nodes, inputs)
+    upper: Array
+    slopes: Array  # (nodes, neurons)
+    coefficients: Array  # (nodes, neurons) on pre-activations, where a node was closed by prices
+    multipliers: Array  # (nodes, constraints)
 
 
 class Best(NamedTuple):

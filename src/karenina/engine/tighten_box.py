@@ -16,7 +16,7 @@ from karenina.engine.near import APART, FIRST
 from karenina.engine.packed import Array, Question, Weights
 from karenina.engine.room import Room
 
-__all__ = ["Steps", "evaluate", "new_steps", "tighten"]
+__all__ = ["Steps", "evaluate", "keep", "new_steps", "tighten"]
 
 
 class Steps(NamedTuple):
@@ -94,7 +94,7 @@ def tighten(
 ) -> float:
     """The best bound after so many rounds of steps; `bound` is what steps.slopes and steps.multipliers have given."""
     best = bound
-    _keep(room, steps)
+    keep(room, steps)
     for i in range(len(steps.squares)):
         steps.squares[i] = steps.momentum[i] = 0.0
     reach, blocks = 1.0, 2 if len(steps.multipliers) else 1
@@ -109,14 +109,14 @@ def tighten(
         bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, near)
         if bound < best:
             best = bound
-            _keep(room, steps)
+            keep(room, steps)
         else:
             reach *= 0.9  # it overshot: be humbler
     return best
 
 
 @compiled
-def _keep(room: Room, steps: Steps) -> None:
+def keep(room: Room, steps: Steps) -> None:
     for i in range(len(steps.slopes)):
         steps.best_slopes[i], steps.best_reach[i] = steps.slopes[i], room.taken[0, i]
     for r in range(len(steps.multipliers)):

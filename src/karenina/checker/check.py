@@ -1,0 +1,129 @@
+"""Everything a certificate claims, re-derived.
+
+Enters: a path. Leaves: a `Proved` that says in one sentence what was proved; else `Refused`, with the first thing that
+fails.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from multiprocessing import get_context
+from pathlib import Path
+from zipfile import BadZipFile
+
+from karenina.checker.reading import Certificate, Claim, Stream, read_certificate
+from karenina.checker.refusal import Refused
+from karenina.checker.selection import check_selection
+from karenina.checker.tree import Sample, replay
+
+__all__ = ["Proved", "check"]
+
+EXACTLY = 2  # nodes of each pair that are looked at in exact arithmetic too
+
+
+@dataclass(frozen=True)
+class Proved:
+    """What has been re-derived."""
+
+    certificate: Certificate
+    nodes: int
+    bounded: int
+    exactly: int
+    selection: str  # what was proved of the selection; empty where there is none
+    strays: tuple[float, ...]  # how far a float32 evaluation of each network may be off
+
+    def __str__(self) -> str:
+        certificate = self.certificate
+        about = f"{len(certificate.claims)} interval{'s' * (len(certificate.claims) != 1)} of {certificate.distance.name}"
+        text = (
+            f"proved: {about} for all inputs of the domain, by {self.nodes} nodes, {self.exactly} of them also in exact "
+            f"arithmetic, for the real-valued networks with the stored weights; in float32 their outputs are off by at "
+            f"most {max(self.strays):.2g}."
+        )
+        return f"{text}\n{self.selection}" if self.selection else text
+
+
+def check(
+    path: Path, *, jobs: int = 1, exactly: int = EXACTLY, on_pair: Callable[[int, int], None] = lambda done, of: None
+) -> Proved:
+    """Re-derive a certificate; `on_pair` hears how many pairs are done, of how many."""
+    certificate = read_certificate(path)
+    nodes = bounded = exact_ones = 0
+    with _results(certificate, jobs, exactly) as results:
+        for done, (number, each, sampled) in enumerate(results, 1):
+            nodes, bounded, exact_ones = nodes + number, bounded + each, exact_ones + sampled
+            on_pair(done, len(certificate.claims))
+    selection = _selection(certificate)
+    strays = tuple(
+        max(network.stray(lower, upper) for lower, upper in certificate.domain) for network in certificate.networks
+    )
+    return Proved(certificate, nodes, bounded, exact_ones, selection, strays)
+
+
+@contextmanager
+def _results(certificate: Certificate, jobs: int, exactly: int) -> Iterator[Iterator[tuple[int, int, int]]]:
+    """What `_check_pair` says of all pairs, in order."""
+    work = [(certificate, claim, exactly) for claim in certificate.claims]
+    if jobs == 1:
+        yield map(_check_pair, work)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool.map(_check_pair, work)
+        except BrokenProcessPool as error:
+            raise Refused("a process of the checker died, perhaps for want of memory") from error
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _check_pair(work: tuple[Certificate, Claim, int]) -> tuple[int, int, int]:
+    certificate, claim, exactly = work
+    try:
+        return _pair(certificate, claim, exactly)
+    except Refused as error:
+        names = f"{certificate.names[claim.first]} and {certificate.names[claim.second]}"
+        raise Refused(f"{names}: {error}") from error
+
+
+def _pair(certificate: Certificate, claim: Claim, exactly: int) -> tuple[int, int, int]:
+    """How many nodes the proof of a pair has, how many of them are bounded, how many were verified exactly."""
+    pair, sample, nodes = certificate.pair(claim), Sample(exactly), 0
+    pair.check_lower(claim.lower, claim.witnesses)
+    if claim.upper == float("inf"):
+        return 0, 0, 0
+    with certificate.stream(claim) as file:
+        try:
+            for question in pair.questions(claim.upper, claim.choices):
+                source = Stream(file, pair.bounder, len(question.goal.offsets))
+                nodes += replay(question, source, sample)
+            if file.read(1):
+                raise Refused("there are more nodes than the proof needs")
+        except (zlib.error, BadZipFile, EOFError) as error:
+            raise Refused(f"the nodes cannot be read: {error}") from error
+    return nodes, sample.seen, sample.verify()
+
+
+def _selection(certificate: Certificate) -> str:
+    if certificate.selection is None:
+        return ""
+    count = len(certificate.names)
+    if len(certificate.claims) != count * (count - 1) // 2:
+        missing = set(combinations(range(count), 2)) - {(c.first, c.second) for c in certificate.claims}
+        first, second = (certificate.names[k] for k in min(missing))
+        raise Refused(f"a selection needs the interval of every pair, and {first} and {second} have none")
+    lower = [[Fraction(0)] * count for _ in range(count)]
+    upper = [[Fraction(0)] * count for _ in range(count)]
+    for claim in certificate.claims:
+        if claim.upper == float("inf"):
+            raise Refused("a selection needs finite bounds")
+        for i, j in ((claim.first, claim.second), (claim.second, claim.first)):
+            lower[i][j], upper[i][j] = max(Fraction(claim.lower), Fraction(0)), Fraction(claim.upper)
+    return check_selection(certificate.selection, certificate.names, lower, upper)
