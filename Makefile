@@ -13,7 +13,7 @@ KARENINA = $(BIN)/karenina
 CARTPOLE = src/karenina/zoo/policies/cartpole
 DEMO = build/demo
 
-.PHONY: setup demo test test-slow lint bench reproduce clean
+.PHONY: setup demo test test-slow lint fuzz bench reproduce clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -49,6 +49,10 @@ test: lint
 
 test-slow: $(READY)
 	$(PYTEST)
+
+# Until stopped, or as told: make fuzz FUZZ="--seconds 600 --seed 1". What fails is kept in tests/regressions/.
+fuzz: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python fuzz/engine.py $(FUZZ)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/versus.py
