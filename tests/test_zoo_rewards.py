@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from karenina.cli import run
+from karenina.store.seal import seal
 from karenina.zoo import load
 from karenina.zoo.rewards_command import fates, rewards_text, table
 
@@ -22,7 +23,7 @@ def finished(folder: Path, removed: list[list[str]], survivors: list[str]) -> Pa
     folder.mkdir()
     iterations = [{"number": 1 + k, "removed": names} for k, names in enumerate(removed)]
     result = {"iterations": iterations, "survivors": survivors, "recommended": survivors[-1]}
-    (folder / "selection.json").write_text(json.dumps(result))
+    (folder / "selection.json").write_bytes(seal(result))
     return folder
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from karenina.cli.terminal import remark
+
 if TYPE_CHECKING:
     from karenina.selection import Progress
 
@@ -66,7 +68,7 @@ class _Lines:
         elif now - self._told < _QUIET_SECONDS:
             return
         self._told = now
-        print(self._line(progress, now), file=sys.stderr, flush=True)
+        remark(self._line(progress, now))
 
     def _line(self, progress: Progress, now: float) -> str:
         """What a round is about when it starts, then how far it is; either fits a terminal of 80 columns."""

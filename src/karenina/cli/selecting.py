@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from karenina import presentation
+from karenina.cli.interruption import interruptible
 from karenina.cli.options import Judging, Running
 from karenina.cli.population import Member
 from karenina.cli.progress import showing
 from karenina.cli.report import make_report
 from karenina.cli.terminal import notes, write
+from karenina.errors import WorkStopped
 
 if TYPE_CHECKING:
     from karenina.disagreement import Measure
@@ -54,9 +56,13 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool, report: boo
     ordered = [plan.networks[k] for k in order]
     work = Work.of(ordered, plan.domain, plan.distance, plan.configuration.context.backend, device)
     # The workers first: where there is no cluster, nothing is written.
-    with _workers(work, running) as workers, open_run(plan.folder, plan.configuration, _note) as run:
-        with _interruptible(plan.folder):
-            found = _select(plan, workers, order, run, running)
+    with (
+        interruptible(plan.folder),
+        _enough_memory(),
+        _workers(work, running) as workers,
+        open_run(plan.folder, plan.configuration, _note) as run,
+    ):
+        found = _select(plan, workers, order, run, running)
         result = presentation.selection_dictionary(found, plan.configuration, str(plan.folder))
         run.finish(result)
     write(presentation.as_json(result) if json else f"{found}\n{'run:':<13}{plan.folder}\n")
@@ -68,13 +74,17 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool, report: boo
 
 
 @contextmanager
-def _interruptible(folder: Path) -> Iterator[None]:
-    """Ctrl-C is no loss, and whoever pressed it should know."""
+def _enough_memory() -> Iterator[None]:
+    """Or one sentence."""
+    from karenina.execution import out_of_memory
+
     try:
         yield
-    except KeyboardInterrupt:
-        _note(f"interrupted: what was measured is kept; to go on, the same command, or karenina resume {folder}")
-        raise
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        kept = "what was measured is kept, and the same command goes on when there is more"
+        raise WorkStopped(f"there is not enough memory to go on: {kept}") from error
 
 
 def _note(text: str) -> None:

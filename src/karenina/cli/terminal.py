@@ -6,8 +6,11 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
-__all__ = ["message", "notes", "working", "write"]
+from karenina.errors import WorkStopped
+
+__all__ = ["message", "notes", "remark", "working", "write"]
 
 
 def write(text: str) -> None:
@@ -16,9 +19,22 @@ def write(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python's last flush fails again
+        _no_more(sys.stdout)
         if not isinstance(error, BrokenPipeError):
-            raise
+            raise WorkStopped(f"the output cannot be written ({error.strerror or error})") from error
+
+
+def _no_more(stream: TextIO) -> None:
+    """Or Python's last flush fails again, and the exit code with it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def remark(text: str) -> None:
+    """A line on stderr that nothing depends on: where stderr is a full disk, work goes on in silence."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        _no_more(sys.stderr)
 
 
 def message(kind: str, style: str, text: str) -> None:
@@ -27,7 +43,10 @@ def message(kind: str, style: str, text: str) -> None:
     from rich.text import Text
 
     line = Text.assemble((f"{kind}: ", style), " ".join(text.split()))
-    Console(stderr=True).print(line, soft_wrap=True)
+    try:
+        Console(stderr=True).print(line, soft_wrap=True)
+    except OSError:
+        _no_more(sys.stderr)
 
 
 def notes(given: Iterable[str]) -> None:

@@ -3,8 +3,9 @@
 Enters: `Work`, all that measuring takes. Leaves: a `Measure`, with the same answers whoever gives them.
 """
 
+from karenina.execution.memory import out_of_memory
 from karenina.execution.process_pool import processes
 from karenina.execution.ray_cluster import cluster
 from karenina.execution.work import Work
 
-__all__ = ["Work", "cluster", "processes"]
+__all__ = ["Work", "cluster", "out_of_memory", "processes"]

@@ -2,13 +2,15 @@
 
 Each process is a fresh interpreter (nothing is forked, so threads and GPUs are safe), gets the networks once, and
 computes in one thread. Whoever is free gets the next task; answers are passed on as they arrive. When a process
-dies, its task goes to another one, at most `ATTEMPTS` times.
+dies, killed or out of memory, its task goes to another one, at most `ATTEMPTS` times. Where the system starts no more
+processes, those there are do the work.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections import Counter, deque
@@ -19,6 +21,7 @@ from multiprocessing.connection import Connection, wait
 
 from karenina.disagreement import Disagreement, Measure, PairTask
 from karenina.errors import InputError, WorkStopped
+from karenina.execution.memory import OUT_OF_MEMORY
 from karenina.execution.work import Work
 
 __all__ = ["ATTEMPTS", "cores", "processes"]
@@ -52,7 +55,7 @@ from multiprocessing.connection import Connection
 connection = Connection(int(sys.argv[1]))
 try:
     work = connection.recv_bytes()
-except EOFError:
+except (EOFError, OSError):
     sys.exit()
 sys.path[:] = PATH
 from karenina.execution.worker import serve
@@ -60,20 +63,30 @@ serve(connection, work)
 """
 
 
+def _started(connection: int) -> subprocess.Popen[bytes]:
+    """A process that serves at the connection."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM.replace("PATH", repr(sys.path)), str(connection)],
+        pass_fds=[connection],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,  # ours is for results
+        env={**os.environ, **_ONE_THREAD},
+        start_new_session=True,  # Ctrl-C is for us: we stop them
+    )
+
+
 class _Worker:
     """A worker process, and the tasks it has, in the order it was given them."""
 
     def __init__(self, work: bytes) -> None:
         self.connection, theirs = Pipe()
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM.replace("PATH", repr(sys.path)), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # ours is for results
-            env={**os.environ, **_ONE_THREAD},
-            start_new_session=True,  # Ctrl-C is for us: we stop them
-        )
-        theirs.close()
+        try:
+            self.process = _started(theirs.fileno())
+        except OSError:
+            self.connection.close()
+            raise
+        finally:
+            theirs.close()
         self.tasks: deque[PairTask] = deque()
         self.ready = False
         self.send(work)
@@ -119,8 +132,19 @@ class _Pool:
         self._setup = self._setup or pickle.dumps(self._work)
         idle = sum(not worker.tasks for worker in self._workers.values())
         for _ in range(min(self._size - len(self._workers), waiting - idle)):
-            worker = _Worker(self._setup)
+            try:
+                worker = _Worker(self._setup)
+            except OSError as error:
+                self._do_with_fewer(error)
+                return
             self._workers[worker.connection] = worker
+
+    def _do_with_fewer(self, error: OSError) -> None:
+        """No more processes can be started: there is no memory for them, or a limit is reached."""
+        if not self._workers:
+            reason = error.strerror or error
+            raise WorkStopped(f"no worker process can be started ({reason}): what was measured is kept") from error
+        self._size = len(self._workers)
 
     def _hand_out(self, waiting: deque[PairTask]) -> None:
         """First a task for everyone, then one ahead."""
@@ -157,10 +181,20 @@ class _Pool:
         elif worker.tasks:
             lost[worker.tasks[0]] += 1
         if self._failed_starts >= ATTEMPTS:
-            raise WorkStopped(f"worker processes end before they are ready (exit code {worker.process.returncode})")
+            raise WorkStopped(f"worker processes end before they are ready ({_end(worker)})")
         for task, times in lost.items():
             if times >= ATTEMPTS:
                 pair = self._work.pair(task.first, task.second)
-                raise WorkStopped(f"{times} worker processes died while measuring {pair}: killed, or out of memory?")
+                raise WorkStopped(f"{times} worker processes died while measuring {pair}, the last: {_end(worker)}")
         waiting.extendleft(reversed(worker.tasks))
         worker.tasks.clear()
+
+
+def _end(worker: _Worker) -> str:
+    """How a worker process ended, in words."""
+    code = worker.process.returncode
+    if code == OUT_OF_MEMORY:
+        return "out of memory; fewer --jobs leave more for each"
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}, perhaps for want of memory"
+    return f"exit code {code}"

@@ -1,8 +1,9 @@
 """Measuring on a Ray cluster. Enters: `Work` and the address of a cluster. Leaves: a `Measure`.
 
 The networks go into the object store once; a task is a batch of pairs. Batches of a worker or a machine that is
-lost are run again elsewhere, by Ray; answers are passed on as batches complete. The driver alone touches the disk.
-Where nodes have GPUs, some of the batches ask for a share of one; the others run on processor cores.
+lost, or that has too little memory, are run again elsewhere, by Ray; answers are passed on as batches complete. The
+driver alone touches the disk. Where nodes have GPUs, some of the batches ask for a share of one; the others run on
+processor cores.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Any
 
 from karenina.disagreement import Disagreement, Measure, PairTask
 from karenina.errors import InputError, KareninaError, MissingExtra, WorkStopped
+from karenina.execution.memory import out_of_memory
 from karenina.execution.work import Work
 
 __all__ = ["cluster", "measure_batch"]
 
 Answers = list[tuple[PairTask, Disagreement]]
 
-RETRIES = 5  # of a batch whose worker or node is lost
+RETRIES = 5  # of a batch whose worker or node is lost, or out of memory
 _LARGEST_BATCH = 16
 _PATIENCE = 30.0  # seconds without a batch, after which to look whether anybody is left
 _AHEAD = 2  # batches for every place that can run one
@@ -112,7 +114,7 @@ class _Cluster:
     def _supply(self, lane: _Lane, waiting: deque[PairTask], size: int) -> None:
         while waiting and lane.free > 0:
             batch = [waiting.popleft() for _ in range(min(size, len(waiting)))]
-            remote = self._remote.options(max_retries=RETRIES, **lane.needs)
+            remote = self._remote.options(max_retries=RETRIES, retry_exceptions=[MemoryError], **lane.needs)
             lane.running[remote.remote([self._shared], batch, lane.device)] = batch
 
     def _collect(self, lanes: Sequence[_Lane]) -> Iterator[tuple[PairTask, Disagreement]]:
@@ -135,6 +137,9 @@ class _Cluster:
             answers: Answers = self._ray.get(reference)
         except errors.RayTaskError as error:
             cause = error.cause
+            if isinstance(cause, MemoryError):
+                told = f"a batch of pairs was {RETRIES + 1} times more than the memory of a node could hold"
+                raise WorkStopped(f"{told}: what was measured before is kept") from error
             raise (cause if isinstance(cause, KareninaError) else error) from error
         except errors.RayError as error:
             reason = str(error).strip().split("\n")[0]
@@ -144,7 +149,13 @@ class _Cluster:
 
 def measure_batch(shared: Sequence[Any], batch: Sequence[PairTask], device: str) -> Answers:
     """On a node: measure the pairs. `shared` holds a reference to the work, not yet fetched."""
-    return list(_measure(shared[0], device)(batch))
+    try:
+        return list(_measure(shared[0], device)(batch))
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        _measure.cache_clear()
+        raise MemoryError(str(error)) from None  # which Ray is told to try again
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,6 +1,7 @@
 """A worker process. Enters: `Work`, then tasks, over a connection. Leaves: each task's answer, the moment it is there.
 
-It ends when the connection does, also in the middle of a measurement: nobody would read the answer.
+It ends when the connection does, also in the middle of a measurement: nobody would read the answer. It ends, too, when
+its memory is not enough: what is left of it is in pieces, and its task is given to a new process.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from karenina.disagreement import Disagreement, Measure, PairTask
 from karenina.errors import InputError, KareninaError
+from karenina.execution.memory import OUT_OF_MEMORY, out_of_memory
 
 __all__ = ["serve"]
 
@@ -28,7 +30,7 @@ def serve(connection: Connection, work: bytes) -> None:
     try:
         measure = pickle.loads(work).here()
     except Exception as error:
-        _send(connection, _portable(error))
+        _send(connection, _told(error))
         return
     _send(connection, None)  # ready
     while True:
@@ -41,6 +43,8 @@ def _listen(connection: Connection, tasks: queue.SimpleQueue[PairTask]) -> None:
             tasks.put(pickle.loads(connection.recv_bytes()))
     except (EOFError, OSError):
         os._exit(0)
+    except MemoryError:  # nobody else would listen: the process would wait for ever
+        os._exit(OUT_OF_MEMORY)
 
 
 def _answer(measure: Measure, task: PairTask) -> Disagreement | Exception:
@@ -48,7 +52,14 @@ def _answer(measure: Measure, task: PairTask) -> Disagreement | Exception:
         ((_, found),) = measure([task])
         return found
     except Exception as error:
-        return _portable(error)
+        return _told(error)
+
+
+def _told(error: Exception) -> Exception:
+    """What to send for an error; where memory was not enough, the end of this process."""
+    if out_of_memory(error):
+        os._exit(OUT_OF_MEMORY)
+    return _portable(error)
 
 
 def _portable(error: Exception) -> Exception:
@@ -66,3 +77,5 @@ def _send(connection: Connection, message: Any) -> None:
         connection.send_bytes(pickle.dumps(message))
     except OSError:  # the other end is gone
         os._exit(0)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)

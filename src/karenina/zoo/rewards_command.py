@@ -54,9 +54,11 @@ def rewards(
 
 def fates(run: Path) -> dict[str, str]:
     """What became of every model of a finished run."""
+    from karenina.store.seal import unseal
+
     path = run / "selection.json"
     try:
-        result = json_format.loads(path.read_text(encoding="utf-8"))
+        result = unseal(path.read_bytes())
         found = {
             name: f"removed in iteration {iteration['number']}"
             for iteration in result["iterations"]
