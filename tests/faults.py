@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,8 @@ def ended(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> Ended
 
 def keys(run: Path) -> list[str]:
     """The questions that a run has on record, in order."""
-    return [json.loads(line)["key"] for line in (run / "pairs.jsonl").read_bytes().splitlines()]
+    lines = (run / "pairs.jsonl").read_bytes().splitlines(keepends=True)
+    return [json.loads(line)["key"] for line in lines if line.endswith(b"\n")]
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -167,8 +169,9 @@ def carrying(mark: str) -> list[int]:
 
 
 NURSERY = """
-import json, os, sys
+import json, os, sys, time
 from karenina.cli import run
+from karenina.store import Journal
 
 WARM = json.loads(sys.argv[1])  # what every command needs is imported and compiled once, here
 null = os.open(os.devnull, os.O_WRONLY)
@@ -176,6 +179,13 @@ out = os.dup(1)
 os.dup2(null, 1)
 assert run(WARM) == 0
 os.dup2(out, 1)
+append = Journal.append
+
+def slowly(self, record):  # so that there is time to hit a run in the middle
+    append(self, record)
+    time.sleep(0.01)
+
+Journal.append = slowly
 print("ready", flush=True)
 for line in sys.stdin:
     arguments, to = json.loads(line)
@@ -225,6 +235,28 @@ class Nursery:
 
     def stop(self) -> None:
         self._process.communicate()  # its input ends, and so does it
+
+
+def killed_at_random(nursery: Nursery, select: Sequence[str], kills: int, rng: random.Random) -> Iterator[Path]:
+    """Runs that were killed at random moments until there were so many kills; each is given when it is finished."""
+    begun = time.monotonic()
+    nursery.start([*select, "timed"])
+    assert nursery.code() == 0
+    whole, done, runs = time.monotonic() - begun, 0, 0
+    while done < kills:
+        runs += 1
+        run, code = nursery.folder / f"killed_{runs}", -1
+        while code:
+            again = ["resume", run.name, "--no-cache"] if rng.random() < 0.5 else [*select, run.name]
+            process = nursery.start(again if (run / "run.json").exists() else [*select, run.name])
+            if done < kills:
+                time.sleep(rng.random() * whole)
+                send(process, signal.SIGKILL)
+            code = nursery.code()
+            assert code in (0, -signal.SIGKILL), (nursery.folder / "stderr.txt").read_text()
+            done += code != 0
+        yield run
+    print(f"{done} kills in {runs} runs")
 
 
 def send(process: int, number: signal.Signals) -> None:

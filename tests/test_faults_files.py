@@ -26,7 +26,7 @@ from karenina.store.records import key_of_line
 from karenina.store.seal import seal, unseal
 
 CONTEXT = Context.of(DOMAIN, distance("l1"))
-RECORDS = [Record(CONTEXT, "a" * 64, f"{k}" * 64, Goal(), a_disagreement(lower=0.1 * k)) for k in range(3)]
+RECORDS = [Record(CONTEXT, "a" * 64, f"{k}" * 64, Goal(), a_disagreement(lower=0.1 * k)) for k in range(2)]
 LINES = [record.line() for record in RECORDS]
 
 
@@ -63,12 +63,12 @@ def test_a_journal_cut_off_anywhere_keeps_its_whole_lines(tmp_path: Path) -> Non
 
 def test_a_journal_with_a_bit_flipped_loses_that_line_alone(tmp_path: Path) -> None:
     path, data = tmp_path / "pairs.jsonl", b"".join(LINES)
-    at, ends = 0, [len(LINES[0]), len(LINES[0]) + len(LINES[1]), len(data)]
+    at, ends = 0, [len(LINES[0]), len(data)]
     for at, damaged in enumerate(flips(data, random.Random(1))):
         path.write_bytes(damaged)
         hit = next(k for k, end in enumerate(ends) if at < end)
         lost = {hit, hit + 1} if at + 1 == ends[hit] else {hit}  # without the newline two lines are one
-        assert set(believed(path)) == {0, 1, 2} - lost
+        assert set(believed(path)) == {0, 1} - lost
     assert at + 1 == len(data)
 
 
@@ -83,7 +83,7 @@ def test_a_record_that_changes_after_it_was_indexed_is_not_believed(tmp_path: Pa
     path.write_bytes(b"".join(LINES))
     journal = Journal(path)
     assert journal.find(*asked) is not None
-    path.write_bytes(LINES[0] + LINES[1].replace(b'"lower":0.1', b'"lower":0.2') + LINES[2])
+    path.write_bytes(LINES[0] + LINES[1].replace(b'"lower":0.1', b'"lower":0.2'))
     assert journal.find(*asked) is None
     path.write_bytes(LINES[0])
     assert journal.find(*asked) is None
@@ -98,7 +98,7 @@ def test_a_cache_cut_off_or_flipped_answers_nothing_wrong(tmp_path: Path) -> Non
     cache.close()
     (path,) = tmp_path.rglob("*.jsonl")
     data, rng = path.read_bytes(), random.Random(2)
-    for damaged in [*flips(data, rng), *(data[:length] for length in range(0, len(data), 7))]:
+    for damaged in [*list(flips(data, rng))[::3], *(data[:length] for length in range(0, len(data), 9))]:
         path.write_bytes(damaged)
         cache = Cache(tmp_path, CONTEXT, told.append)
         for record in RECORDS:
