@@ -193,6 +193,21 @@ def test_a_tie_is_possible_but_not_certain() -> None:
     assert refusal(one_iteration(by_hand(tie, 4), ["m2"], certified=False)) == ""
 
 
+def test_of_two_models_that_score_alike_none_is_recommended_for_certain() -> None:
+    case = by_hand({(0, 1): (1.0, 2.0)}, 2)
+    scores = {"m0": [1.0, 2.0], "m1": [1.0, 2.0]}
+    ending = {"because": TWO, "scores": scores, "certified": True}
+    case.claims |= {"iterations": [], "ending": ending, "survivors": ["m0", "m1"]}
+    for model, certified, reason in (
+        ("m0", True, "the recommendation is not certain: another survivor could score as low"),
+        ("m1", True, "the recommendation is not certain: another survivor could score as low"),
+        ("m0", False, ""),  # the earlier one
+        ("m1", False, "the recommendation was found in no table inside the bounds"),
+    ):
+        case.claims["recommended"] = {"model": model, "certified": certified}
+        assert refusal(case) == reason
+
+
 def star(*distances: float, width: float = 0.0) -> dict[tuple[int, int], tuple[float, float]]:
     """Each model at its distance from the last, and from the others by the sum: scores in the order of distances."""
     at = [*distances, 0.0]
