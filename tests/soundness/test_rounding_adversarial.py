@@ -107,13 +107,14 @@ def test_a_chord_across_a_tiny_range_still_lies_above(path: str, tiny: float) ->
     check_at(query, answer, goal, [1.0])
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", [*PATHS, "compiled, by splits alone"])
 def test_clipping_a_box_keeps_what_a_tiny_slope_can_still_reach(path: str) -> None:
     """A hat of height 2e-296 above a plain of 1e-296: what is cut off must attain no more than what is kept."""
     hat = Layer.of([[4.0], [4.0], [4.0], [1.0]], [-2.9, -3.0, -3.1, 1.0], RELU)
     network = Network((hat, Layer.of([[2e-295, -4e-295, 2e-295, -1e-296]], [2e-296])))
     goal = Goal(0.0, 1e-3, time_limit=1.0)
-    query, answer = answer_of(network, Box([-1.0], [1.0]), 1.0, goal, PATHS[path])
+    settings = PATHS.get(path, Settings(threads=1, steps=0, programmes=0, starts=1, ascent=0))
+    query, answer = answer_of(network, Box([-1.0], [1.0]), 1.0, goal, settings)
     for x in (-1.0, 0.0, 0.725, 0.75, 0.775, 1.0):
         check_at(query, answer, goal, [x])
 
@@ -125,6 +126,37 @@ def test_the_middle_of_a_box_of_one_least_number_may_be_off(path: str) -> None:
     goal = Goal(0.0, 1e-3, time_limit=0.5)
     query, answer = answer_of(network, Box([0.0], [LEAST]), 1.0, goal, PATHS[path])
     check_at(query, answer, goal, [LEAST])
+
+
+def test_pre_activations_on_a_box_of_one_least_number_lie_in_their_bounds() -> None:
+    pytest.importorskip("numba")
+    from packed_boxes import pack, root_of
+
+    network = Network((Layer.of([[1e300], [-1e10]], [0.0, 0.0], RELU), Layer.of([[1.0, 1.0]], [0.0])))
+    room = root_of(pack(Query((network,), (Case(Box([LEAST], [2 * LEAST]), np.ones(1)),))))
+    for x in (Fraction(LEAST), 2 * Fraction(LEAST)):
+        for neuron, weight in enumerate((1e300, -1e10)):
+            assert Fraction(room.low[neuron]) <= Fraction(weight) * x <= Fraction(room.high[neuron])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_lines_over_infinite_ranges_enclose_the_activation_or_are_not_numbers(activation: str) -> None:
+    """Back-substitution may overflow on one side of a neuron only."""
+    pytest.importorskip("numba")
+    from karenina.engine.lines import write_lines
+    from karenina.engine.packing import kind_of
+
+    kind = ACTIVATIONS[activation]
+    for low, high in ((0.0, np.inf), (-np.inf, 0.0), (-3.0, np.inf), (-np.inf, 5.0), (-np.inf, np.inf)):
+        lines = np.empty((8, 1))
+        write_lines(np.array([kind_of(kind)]), 0, low, high, lines, 0)
+        z = np.array([v for v in (-1e6, -3.0, -1.0, 0.0, 0.5, 5.0, 1e6) if low <= v <= high])
+        values = np.asarray(Network((Layer.of([[1.0]], [0.0], kind),))(z[:, None]))[:, 0]
+        for side, sign in ((0, 1.0), (4, -1.0)):
+            for slope in lines[side : side + 2, 0]:
+                with np.errstate(invalid="ignore"):  # 0 times infinity is no number, as it should be
+                    gap = sign * (lines[side + 3, 0] + slope * (z - lines[side + 2, 0]) - values)
+                assert (np.isnan(gap) | (gap >= -1e-9)).all()
 
 
 @pytest.mark.parametrize("path", PATHS)
