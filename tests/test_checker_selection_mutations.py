@@ -251,3 +251,9 @@ def test_more_than_the_claims_is_refused() -> None:
     _, case = honest(random.Random(1), 4, 4)
     case.claims["guarantee"] = 0.0
     assert "the selection is not made of settings" in refusal(case)
+
+
+def test_scores_are_those_of_the_models_left() -> None:
+    _, case = honest(random.Random(1), 5, 5, SelectionSettings(iterations=1))
+    case.claims["ending"]["scores"][gone(case)[0]] = [0.0, None]
+    assert refusal(case) == "the ending does not give the scores of the models left"
