@@ -4,6 +4,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$python; break; fi; done)
 EXTRAS = test,fast,milp,gurobi,marabou,safetensors,ray,plot,zoo
 WORKERS ?= 2
+SECONDS ?= 3600
 
 BIN = .venv/bin
 READY = .venv/.ready
@@ -13,7 +14,7 @@ KARENINA = $(BIN)/karenina
 CARTPOLE = src/karenina/zoo/policies/cartpole
 DEMO = build/demo
 
-.PHONY: setup demo test test-slow lint fuzz bench reproduce clean
+.PHONY: setup demo test test-slow lint fuzz fuzz-parsers bench reproduce clean
 .DEFAULT_GOAL := test
 
 setup: $(READY)
@@ -53,6 +54,11 @@ test-slow: $(READY)
 # Until stopped, or as told: make fuzz FUZZ="--seconds 600 --seed 1". What fails is kept in tests/regressions/.
 fuzz: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python fuzz/engine.py $(FUZZ)
+
+# Every parser in turn, for SECONDS of processor time in all; what is found is kept in build/fuzz-parsers/findings.
+fuzz-parsers: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	OMP_NUM_THREADS=1 $(BIN)/python fuzz/parsers.py --seconds $(SECONDS)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/versus.py
