@@ -6,7 +6,7 @@ objective's bound optimised by Adam (α-CROWN), with the intermediate bounds of 
 coefficients of the bound times the widths ("sb"); PGD for the first lower bound, the bounds' own corners later.
 The settings are that program's defaults, but for the number of Adam's steps in the search and the batch, which are
 those that were fastest here. It maximises directly, which spares it the bisection that a program for yes and no would
-need. It does not bound its own rounding.
+need. Rounding is not bounded but padded for.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ __all__ = ["AlphaCrown"]
 
 Tensor = torch.Tensor
 RATE, DECAY = 0.1, 0.98  # of Adam
-ROOT_STEPS, STEPS = 100, 10  # of Adam, at the root and in the search
+ROOT_STEPS, STEPS = 100, 5  # of Adam, at the root and in the search
 RESTARTS, ATTACK = 30, 100  # of PGD
 BATCH = 1024  # boxes bounded at once
 FEW = 64  # boxes: where fewer are open, more than one input is split
+PADDING = 1e-9  # of bounds, relative: far more than rounding, far less than any tolerance
 SMALLEST = 1e-2  # coefficients count as at least this where a split is chosen
 
 
@@ -208,7 +209,8 @@ class Search:
     @property
     def target(self) -> float:
         """What lies below is of no interest."""
-        return self.progress.lower + self.progress.goal.gap(self.progress.lower)
+        wide = self.progress.lower + self.progress.goal.gap(self.progress.lower)
+        return wide - 2 * PADDING * (1 + abs(wide))
 
     def root(self) -> Boxes:
         """The cases' own boxes."""
@@ -292,4 +294,4 @@ class Search:
         """The cases' upper bounds, from what is open and what was closed."""
         highest = self.closed.clone().scatter_reduce_(0, box.case, box.bound, "amax")
         for k, upper in enumerate(highest.tolist()):
-            self.progress.tighten(k, upper)
+            self.progress.tighten(k, upper + PADDING * (1 + abs(upper)))
