@@ -80,6 +80,11 @@ def keys(run: Path) -> list[str]:
     return [json.loads(line)["key"] for line in lines if line.endswith(b"\n")]
 
 
+def flipped(data: bytes, at: int, bit: int) -> bytes:
+    """The data with one bit turned over."""
+    return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
+
+
 def wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():

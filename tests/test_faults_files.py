@@ -1,7 +1,7 @@
 """Run files cut off at every length, and with bits flipped: what is read is what was written, or nothing is read.
 
 Tried here: every length and every byte of a journal and a configuration, a sample of a result, and some of each through
-the command line; tests/slow/test_faults_files.py goes on.
+the command line; tests/slow/test_faults_bits.py goes on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from faults import SELECT, decisions, ended, make_population
+from faults import SELECT, decisions, ended, flipped, make_population
 from measured import DOMAIN, a_disagreement, facts
 from test_store_run import CONFIGURATION
 
@@ -28,10 +28,6 @@ from karenina.store.seal import seal, unseal
 CONTEXT = Context.of(DOMAIN, distance("l1"))
 RECORDS = [Record(CONTEXT, "a" * 64, f"{k}" * 64, Goal(), a_disagreement(lower=0.1 * k)) for k in range(2)]
 LINES = [record.line() for record in RECORDS]
-
-
-def flipped(data: bytes, at: int, bit: int) -> bytes:
-    return data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
 
 
 def flips(data: bytes, rng: random.Random) -> Iterator[bytes]:
