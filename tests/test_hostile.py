@@ -1,0 +1,128 @@
+"""Bad and hostile files: one sentence, exit code 2, no code run, no other file read, nothing written, little memory.
+
+Every case of `hostile.CASES` goes through the real command line in a process that is watched (`hostile/watched.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hostile import CASES
+from hostile.case import MARKER, Case, build, good_files
+from hostile.packed_files import payload
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured through /proc")
+
+MEMORY = 1.5 * 2**30  # bytes that any case may take
+SECONDS = 600  # a process that hangs is ended
+GOOD = (
+    ("pdt", "good.onnx", "other.onnx", "--domain", "domain.toml"),
+    ("verify", "good.onnx", "good.vnnlib"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case."""
+
+    result: dict[str, Any]
+    bad: str
+    before: dict[str, bytes]
+    after: dict[str, bytes]
+    around: Path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, also those that no program should open."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        plain = path.is_file() and not path.is_symlink()
+        files[str(path.relative_to(folder))] = path.read_bytes() if plain else b""
+    return files
+
+
+def watched(tasks: list[tuple[Path, list[str]]], place: Path) -> list[dict[str, Any]]:
+    """Run command lines in one process; the results of all that were done."""
+    (place / "tasks").write_text(json.dumps([[str(folder), arguments] for folder, arguments in tasks]))
+    command = [sys.executable, str(Path(__file__).parent / "hostile" / "watched.py"), "tasks", "results"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "KARENINA_CACHE": str(place / "cache"), "COLUMNS": "40"}
+    done = subprocess.run(
+        command, cwd=place, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    lines = (place / "results").read_text().splitlines() if (place / "results").exists() else []
+    results = [json.loads(line) for line in lines]
+    assert len(results) == len(tasks), (
+        f"{tasks[len(results)]} ended the process: {done.returncode} {done.stderr[-2000:]}"
+    )
+    return results
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    place = tmp_path_factory.mktemp("hostile")
+    good_files(place / "good")
+    tasks = [(place / "good", list(arguments)) for arguments in GOOD]
+    built = [build(case, place / case.name) for case in CASES]
+    before = [content(folder) for folder, _, _ in built]
+    results = watched([*tasks, *((folder, arguments) for folder, arguments, _ in built)], place)
+    for result in results[: len(GOOD)]:
+        assert result["code"] == 0, result
+    return {
+        case.name: Outcome(result, bad, was, content(folder), folder.parent)
+        for case, result, (folder, _, bad), was in zip(CASES, results[len(GOOD) :], built, before, strict=True)
+    }
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name)
+def outcome(request: pytest.FixtureRequest, outcomes: dict[str, Outcome]) -> Iterator[Outcome]:
+    case: Case = request.param
+    return outcomes[case.name]
+
+
+def test_there_are_enough() -> None:
+    assert len(CASES) >= 60
+
+
+def test_one_sentence_and_exit_code_2(outcome: Outcome) -> None:
+    assert outcome.result["code"] == 2, outcome.result
+    assert outcome.result["said"] == ""
+    complaint = outcome.result["complained"]
+    assert complaint.startswith("error: ")
+    assert complaint.endswith("\n")
+    assert complaint.count("\n") == 1
+    assert "Traceback" not in complaint
+    assert complaint[:-1].isprintable(), "a terminal would obey"
+    assert len(complaint) < 2000
+    assert named(outcome.bad) in complaint
+
+
+def named(bad: str) -> str:
+    """How a message names a file: what does not print is written out."""
+    escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in " ".join(bad.split()))
+    return escaped[:200]
+
+
+def test_nothing_is_run_read_or_written(outcome: Outcome) -> None:
+    assert not (outcome.around / MARKER).exists()
+    assert outcome.result["started"] == []
+    assert outcome.result["elsewhere"] == []
+    assert outcome.after == outcome.before
+
+
+def test_memory_is_bounded(outcome: Outcome) -> None:
+    assert outcome.result["bytes"] < MEMORY
+
+
+def test_the_payload_is_one(tmp_path: Path) -> None:
+    folder = tmp_path / "here"
+    pickle.loads(payload(folder))
+    assert (tmp_path / MARKER).exists()
