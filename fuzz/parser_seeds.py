@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import gzip
 import hashlib
@@ -273,7 +274,7 @@ def edited(content: bytes, data: bytes) -> bytes:
         holders = list(_places(told))
         if holders:
             holder, key = holders[place % len(holders)]
-            holder[key] = _ODD[odd % len(_ODD)]
+            holder[key] = copy.deepcopy(_ODD[odd % len(_ODD)])  # or one edit would nest a list in itself
     return json.dumps(told, separators=(",", ":")).encode()
 
 

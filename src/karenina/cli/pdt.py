@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,6 +14,7 @@ from karenina.cli.groups import expanded
 from karenina.cli.models import load_all
 from karenina.cli.options import (
     Answering,
+    CertificateFile,
     Comparison,
     FirstFile,
     Json,
@@ -20,6 +24,13 @@ from karenina.cli.options import (
     Tolerances,
 )
 from karenina.cli.terminal import notes, working, write
+from karenina.printable import printable
+
+if TYPE_CHECKING:
+    from karenina.disagreement import Disagreement
+    from karenina.distance import Distance
+    from karenina.domain import Domain
+    from karenina.network import Network
 
 __all__ = ["pdt"]
 
@@ -34,6 +45,7 @@ def pdt(
     timeout: Timeout = math.inf,
     answering: Answering,
     reading: Reading,
+    certify: CertificateFile = None,
     json: Json = False,
 ) -> None:
     """Measure how far two networks can ever disagree on a domain.
@@ -60,6 +72,7 @@ def pdt(
     with working("measuring"):
         who = backend(answering.backend, answering.device)
         found = pairwise_disagreement_threshold(a, b, inputs, measure, goal=goal, backend=who)
+    proven = "" if certify is None else _certify(certify, [first, second], [a, b], inputs, measure, found, reading)
     if json:
         settings = {
             "domain": str(comparison.domain),
@@ -74,5 +87,27 @@ def pdt(
         }
         write(presentation.disagreement_json(found, inputs.labels, [a, b], settings))
     else:
-        write(presentation.disagreement_text(found, inputs.labels, [str(first), str(second)]))
+        write(
+            presentation.disagreement_text(found, inputs.labels, [printable(str(first)), printable(str(second))])
+            + proven
+        )
     raise typer.Exit(0 if found.status.finished else 3)
+
+
+def _certify(
+    place: Path,
+    files: Sequence[Path],
+    networks: Sequence[Network],
+    domain: Domain,
+    distance: Distance,
+    found: Disagreement,
+    reading: Reading,
+) -> str:
+    """Write a certificate of the interval; a line about it."""
+    from karenina.certificate import Subject
+    from karenina.cli.certify import certify, source_of
+    from karenina.cli.models import statistics_for
+
+    beside = statistics_for(files, reading)
+    sources = [source_of(file, statistics, reading) for file, statistics in zip(files, beside, strict=True)]
+    return certify(place, Subject(networks, sources, domain, distance), {(0, 1): found}, None, 1)

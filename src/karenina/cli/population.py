@@ -17,6 +17,7 @@ from karenina.cli.models import statistics_for
 from karenina.cli.options import Action, Reading
 from karenina.cli.terminal import notes
 from karenina.errors import InputError, KareninaError
+from karenina.printable import printable
 
 if TYPE_CHECKING:
     from karenina.network import Network
@@ -38,7 +39,7 @@ class Member:
 
 def population(paths: Sequence[Path], reading: Reading, *, skip_unreadable: bool = False) -> list[Member]:
     """All models of the paths, in the order given, those of a folder by name."""
-    if len(reading.normalisation or []) > 1 and any(path.is_dir() for path in paths):
+    if len(reading.normalisation or []) > 1 and any(_is_folder(path) for path in paths):
         raise InputError("a --normalisation for every network needs the model files one by one, not a folder")
     files = list(_files(paths))
     read = []
@@ -52,17 +53,31 @@ def population(paths: Sequence[Path], reading: Reading, *, skip_unreadable: bool
     return [Member(name, *facts[:2], facts[2].named(name)) for name, facts in zip(names, read, strict=True)]
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
     """Every file once, and whether it is surely meant to be a model."""
     seen: dict[Path, Path] = {}
     for path in paths:
-        for file in _inside(path) if path.is_dir() else [path]:
-            place = file.resolve()
+        for file in _inside(path) if _is_folder(path) else [path]:
+            place = _place(file)
             if place not in seen:
                 seen[place] = file
-                yield file, not path.is_dir() or _extension(file) in EXTENSIONS
+                yield file, not _is_folder(path) or _extension(file) in EXTENSIONS
             elif seen[place].name != file.name:  # and not just a file given beside its folder
                 notes([f"{file} and {seen[place]} are one and the same file: it is counted once"])
+
+
+def _place(file: Path) -> Path:
+    try:
+        return file.resolve()
+    except (OSError, RuntimeError):  # links in a circle, a name too long: whoever reads it says so
+        return file
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -94,7 +109,7 @@ def _read(file: Path, statistics: Path | None, reading: Reading, asked_for: bool
 def _refuse_empty_folders(paths: Sequence[Path], read: Sequence[Path], skip: bool) -> None:
     present = {file.resolve() for file in read}
     for path in paths:
-        if path.is_dir() and not skip and not {file.resolve() for file in _inside(path)} & present:
+        if _is_folder(path) and not skip and not {file.resolve() for file in _inside(path)} & present:
             raise InputError(f"{path} holds no model file")
 
 
@@ -122,4 +137,4 @@ def _labels(file: Path) -> list[str]:
     bare = whole.with_suffix("")
     bare = bare.with_suffix("") if whole.suffix == ".gz" else bare
     depths = range(1, len(whole.parts))
-    return [str(Path(*path.parts[-depth:])) for depth in depths for path in (bare, whole)]
+    return [printable(str(Path(*path.parts[-depth:]))) for depth in depths for path in (bare, whole)]

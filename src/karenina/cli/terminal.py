@@ -1,4 +1,7 @@
-"""What a command says while it runs. Enters: results and messages. Leaves: text on stdout and stderr."""
+"""What a command says while it runs. Enters: results and messages. Leaves: text on stdout and stderr.
+
+Names of files and what they hold may be part of it: nothing is passed on that a terminal would obey.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from karenina.errors import WorkStopped
+from karenina.printable import one_line, printable
 
 __all__ = ["message", "notes", "remark", "working", "write"]
 
@@ -16,7 +20,7 @@ __all__ = ["message", "notes", "remark", "working", "write"]
 def write(text: str) -> None:
     """Results to stdout. A reader that left early (`| head -1`) has what it wanted: that is no error."""
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text, keep="\n\t"))
         sys.stdout.flush()
     except OSError as error:
         _no_more(sys.stdout)
@@ -32,7 +36,7 @@ def _no_more(stream: TextIO) -> None:
 def remark(text: str) -> None:
     """A line on stderr that nothing depends on: where stderr is a full disk, work goes on in silence."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(one_line(text), file=sys.stderr, flush=True)
     except OSError:
         _no_more(sys.stderr)
 
@@ -42,7 +46,7 @@ def message(kind: str, style: str, text: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    line = Text.assemble((f"{kind}: ", style), " ".join(text.split()))
+    line = Text.assemble((f"{kind}: ", style), one_line(text))
     try:
         Console(stderr=True).print(line, soft_wrap=True)
     except OSError:

@@ -17,21 +17,26 @@ import numpy.typing as npt
 
 from karenina.errors import UnsupportedModel
 
-__all__ = ["LARGEST", "Affine", "Rows", "check_size"]
+__all__ = ["ELEMENTS", "LARGEST", "TERMS", "Affine", "Rows", "check_size"]
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 # The most numbers one matrix may hold while loading, so that a small hostile file cannot ask for all memory.
 LARGEST = 2**27
+# The most elements a tensor may have that depends on the input, or that a node makes of nothing.
+ELEMENTS = 2**22
+# The most products of weight and element, where one weight is used many times: a convolution.
+TERMS = 2**24
 # Sparse products with more terms than this are done densely.
 _MANY_TERMS = 2**22
 
 
-def check_size(*factors: int) -> None:
-    """Refuse a matrix or tensor of more than LARGEST numbers before it is built."""
-    if (size := math.prod(map(int, factors))) > LARGEST:
-        raise UnsupportedModel(f"it needs a matrix of {size} numbers, more than the {LARGEST} that karenina holds")
+def check_size(*factors: int, most: int | None = None) -> None:
+    """Refuse a matrix or tensor of more than LARGEST numbers, or of more than `most`, before it is built."""
+    limit = LARGEST if most is None else most
+    if (size := math.prod(map(int, factors))) > limit:
+        raise UnsupportedModel(f"it needs a tensor of {size} numbers, more than the {limit} that karenina holds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +178,7 @@ class Affine:
     def atoms(cls, first: int, shape: tuple[int, ...]) -> Affine:
         """A tensor of consecutive atoms."""
         size = math.prod(shape)
-        check_size(size)
+        check_size(size, most=ELEMENTS)
         return cls(Rows.units(np.arange(first, first + size)), np.zeros(size), shape)
 
     @classmethod
@@ -197,6 +202,7 @@ class Affine:
 
     def moved(self, index: npt.NDArray[np.integer]) -> Affine:
         """The tensor whose elements are these, by number, in the index's shape."""
+        check_size(index.size, most=ELEMENTS)
         chosen = index.reshape(-1).astype(np.int64)
         return Affine(self.rows.take(chosen), self.bias[chosen], index.shape)
 
@@ -214,7 +220,7 @@ class Affine:
     def broadcast(self, shape: tuple[int, ...]) -> Affine:
         if shape == self.shape:
             return self
-        check_size(*shape)
+        check_size(*shape, most=ELEMENTS)
         return self.moved(np.broadcast_to(self.index, shape))
 
     def plus(self, other: Affine) -> Affine:
@@ -236,7 +242,7 @@ class Affine:
     def joined(tensors: Sequence[Affine], axis: int) -> Affine:
         """The tensors one after the other along an axis."""
         firsts = np.cumsum([0, *(len(tensor.bias) for tensor in tensors)])
-        check_size(firsts[-1])
+        check_size(firsts[-1], most=ELEMENTS)
         index = np.concatenate([t.index + first for t, first in zip(tensors, firsts, strict=False)], axis=axis)
         stacked = Affine(
             Rows.stack([t.rows for t in tensors]), np.concatenate([t.bias for t in tensors]), (int(firsts[-1]),)

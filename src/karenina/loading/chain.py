@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from karenina.loading.affine import Affine, Integers, Rows, check_size
+from karenina.loading.affine import LARGEST, Affine, Integers, Rows, check_size
 from karenina.network import IDENTITY, Activation, Layer
 
 __all__ = ["Group", "chain", "level_of"]
@@ -104,12 +104,14 @@ def _assembled(groups: list[Group], levels: Integers, inputs: int) -> tuple[list
     position = np.full(len(levels), -1)
     position[:inputs] = np.arange(inputs)
     layers: list[Layer] = []
-    width, held = inputs, 0
+    width, held, carrying = inputs, 0, 0
     for level in range(1, max((group.level for group in groups), default=0) + 1):
         members = [group for group in groups if group.level == level]
         carried = np.flatnonzero((levels < level) & (needed_until >= level))
         held += width * (sum(len(group.bias) for group in members) + len(carried))
-        check_size(held // 2)  # of all layers together: what is carried far is in every one of them
+        carrying += width * len(carried)
+        check_size(held // 2)  # of all layers together
+        check_size(carrying, most=LARGEST // 2)  # what is carried far is in every one of them, at no cost to the file
         layers.append(_layer(members, carried, position, width))
         atoms = np.concatenate([*(group.first + np.arange(len(group.bias)) for group in members), carried])
         position = np.full(len(levels), -1)

@@ -22,7 +22,7 @@ __all__ = ["Graph"]
 
 Array = npt.NDArray[np.float64]
 
-_MOST_STEPS = 16 * LARGEST  # multiplications while loading: minutes, and far more than networks of our size need
+_MOST_STEPS = 2 * LARGEST  # multiplications while loading: some seconds
 _MOST_LEVELS = 1000  # activations one after the other
 _PRODUCT_NOTE = "affine operators with no activation between them were multiplied together in float64 while loading"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import pickletools
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
@@ -111,7 +112,9 @@ def inert(content: bytes, path: Path) -> Any:
     """The pickle's object, with every class replaced by a stand-in."""
     try:
         check_pickles(content)
-        return _Unpickler(io.BytesIO(content)).load()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd escapes in texts
+            return _Unpickler(io.BytesIO(content)).load()
     except UnsupportedModel as error:
         raise UnsupportedModel(f"{path}: {error}") from error
     except DAMAGED as error:
@@ -125,11 +128,13 @@ def check_pickles(content: bytes, count: int = 1) -> None:
     each other and used as a key, they overflow the stack when they are hashed, which ends the process.
     """
     stream = io.BytesIO(content)
-    tuples = 0
-    for _ in range(count):
-        for opcode, argument, _ in pickletools.genops(stream):
-            if "PUT" in opcode.name and isinstance(argument, int) and argument > len(content):
-                raise ValueError(f"it numbers an object {argument}")
-            tuples += "TUPLE" in opcode.name
-            if tuples > _TUPLES:
-                raise ValueError(f"it holds more than {_TUPLES} tuples")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as below
+        tuples = 0
+        for _ in range(count):
+            for opcode, argument, _ in pickletools.genops(stream):
+                if "PUT" in opcode.name and isinstance(argument, int) and argument > len(content):
+                    raise ValueError(f"it numbers an object {argument}")
+                tuples += "TUPLE" in opcode.name
+                if tuples > _TUPLES:
+                    raise ValueError(f"it holds more than {_TUPLES} tuples")

@@ -7,11 +7,14 @@ activations' outputs. Nothing in the file is executed; an operator karenina does
 
 from __future__ import annotations
 
+import functools
 import math
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import AttributeProto, ModelProto, NodeProto, ValueInfoProto, defs, helper
 
 from karenina.errors import InputError, UnsupportedModel
 from karenina.loading.affine import LARGEST, Affine
@@ -38,6 +41,16 @@ def read(content: bytes, path: Path, name: str) -> Network:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise InputError(f"{path}: is none of the formats karenina reads, and an ONNX model without a graph")
     return _Reader(model, path).network(name)
+
+
+@functools.cache
+def _known_attributes() -> Mapping[str, set[str]]:
+    """For every operator the attributes it has had in any version: another one may mean anything."""
+    known: dict[str, set[str]] = defaultdict(set)
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            known[schema.name].update(schema.attributes)
+    return known
 
 
 def _numbers(value: Value) -> int:
@@ -127,6 +140,8 @@ class _Reader:
         try:
             self._graph.spend(sum(_numbers(value) for value in inputs if value is not None))
             attributes = {attribute.name: self._attribute(attribute) for attribute in node.attribute}
+            if foreign := attributes.keys() - _known_attributes()[node.op_type]:
+                raise UnsupportedModel(f"has the attribute {min(foreign)!r}, which no version of ONNX knows")
             result = operator(Node(self._graph, inputs, len(node.output), self._opset, node.doc_string, attributes))
         except InputError as error:
             raise type(error)(f"{where} {error}") from error

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from karenina.errors import InputError, UnsupportedModel
-from karenina.loading.affine import Affine, check_size
+from karenina.loading.affine import ELEMENTS, Affine, check_size
 from karenina.loading.onnx_node import FLOATS, Constant, Node, Value, affine
 from karenina.network import IDENTITY
 from karenina.onnx_writer import IDENTITY_NEURONS
@@ -72,13 +72,13 @@ def _range(start: int, end: int, step: int, size: int) -> range:
 
 def _gather(x: Constant, node: Node) -> Constant:
     indices, axis = node.constant(1).astype(np.int64), int(node.attributes.get("axis", 0))
-    check_size(indices.size, x.size // max(x.shape[axis], 1))
+    check_size(indices.size, x.size // max(x.shape[axis], 1), most=ELEMENTS)
     return np.take(x, indices, axis=axis)
 
 
 def _expand(x: Constant, node: Node) -> Constant:
     shape = np.broadcast_shapes(x.shape, tuple(int(n) for n in node.constant(1).reshape(-1)))
-    check_size(*shape)
+    check_size(*shape, most=ELEMENTS)
     return np.broadcast_to(x, shape)
 
 
@@ -151,7 +151,7 @@ def _constant(node: Node) -> Value:
 
 def _constant_of_shape(node: Node) -> Value:
     shape = tuple(int(n) for n in node.constant(0).reshape(-1))
-    check_size(*shape)
+    check_size(*shape, most=ELEMENTS)
     return np.full(shape, node.attributes.get("value", np.zeros(1)).reshape(-1)[0])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from karenina.errors import InputError, UnsupportedModel
-from karenina.loading.affine import Affine, check_size
+from karenina.loading.affine import ELEMENTS, Affine, check_size
 from karenina.loading.graph import Graph
 from karenina.loading.onnx_moves import MOVES
 from karenina.loading.onnx_node import Constant, Node, Value, affine, finite
@@ -31,7 +31,8 @@ def _operands(node: Node) -> tuple[Value, Value]:
     a, b = node.value(0), node.value(1)
     if node.opset < 7 and "axis" in node.attributes and isinstance(b, np.ndarray):
         b = b.reshape(b.shape + (1,) * (len(a.shape) - int(node.attributes["axis"]) - b.ndim))
-    check_size(*np.broadcast_shapes(a.shape, b.shape))
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    check_size(*shape, most=max(math.prod(a.shape), math.prod(b.shape), ELEMENTS))
     return a, b
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from karenina.errors import InputError, UnsupportedModel
-from karenina.loading.affine import Affine, Integers, check_size
+from karenina.loading.affine import LARGEST, TERMS, Affine, Integers, check_size
 from karenina.loading.graph import Graph
 
 __all__ = ["Window", "average_pool", "batch_normalise", "convolve", "linear"]
@@ -30,7 +30,7 @@ def linear(graph: Graph, tensor: Affine, weight: Array, bias: Array | None = Non
     if not tensor.shape or tensor.shape[-1] != weight.shape[1]:
         raise InputError(f"multiplies a tensor of shape {list(tensor.shape)} by a weight for {weight.shape[1]} inputs")
     vectors = tensor.index.reshape(-1, weight.shape[1])  # (vectors, in)
-    check_size(len(vectors), *weight.shape)
+    check_size(len(vectors), *weight.shape, most=LARGEST if len(vectors) == 1 else TERMS)
     index = np.repeat(vectors, len(weight), axis=0)  # (vectors * out, in)
     weights = np.tile(weight, (len(vectors), 1))
     offsets = np.zeros(len(index)) if bias is None else np.tile(bias, len(vectors))
@@ -90,7 +90,7 @@ class Window:
         sizes = [size + sum(pad) for size, pad in zip(index.shape[1:], self.pads, strict=True)]
         if any(size < span for size, span in zip(sizes, self.spans, strict=True)):
             raise InputError(f"slides a window of {list(self.spans)} over an input of {sizes}, padding included")
-        check_size(len(index), *(size + stride for size, stride in zip(sizes, self.strides, strict=True)))
+        check_size(len(index), *(size + stride for size, stride in zip(sizes, self.strides, strict=True)), most=TERMS)
         padded = np.pad(index, ((0, 0), *self.pads), constant_values=_PADDING)
         padded = np.pad(padded, ((0, 0), *self._overhangs(sizes)), constant_values=_OVERHANG)
         axes = tuple(range(1, index.ndim))
@@ -98,7 +98,7 @@ class Window:
         steps = [slice(None, None, stride) for stride in self.strides]
         dilations = [slice(None, None, dilation) for dilation in self.dilations]
         windows = windows[(slice(None), *steps, *dilations)]
-        check_size(windows.size)
+        check_size(windows.size, most=TERMS)
         flat: Integers = windows.reshape(*windows.shape[: index.ndim], -1)
         return flat
 
@@ -133,7 +133,7 @@ def convolve(
     windows = window.over(channels)  # (in channels, *places, kernel)
     places = windows.shape[1:-1]
     size = per_group * windows.shape[-1]
-    check_size(out, math.prod(places), size)
+    check_size(out, math.prod(places), size, most=TERMS)
     grouped = windows.reshape(groups, 1, per_group, math.prod(places), -1)  # ..., kernel
     grouped = grouped.transpose(0, 1, 3, 2, 4).reshape(groups, 1, math.prod(places), size)
     shape = (groups, out // groups, math.prod(places), size)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from karenina.disagreement import Disagreement
+from karenina.errors import InputError
 from karenina.query import Goal, Status
 from karenina.store.identity import SHORT, Context, short
 
@@ -87,8 +88,14 @@ class Record:
 
     @classmethod
     def read(cls, line: bytes) -> Record:
-        """The record of a line that `key_of_line` accepted."""
-        told = json.loads(line)
+        """The record of a line that `key_of_line` accepted; a ValueError where that is not what `line` writes."""
+        try:
+            return cls._of(json.loads(line))
+        except (KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError, InputError) as error:
+            raise ValueError("a line with a checksum that is no record") from error
+
+    @classmethod
+    def _of(cls, told: Any) -> Record:
         context = Context(*(told[name] for name in ("domain", "distance", "backend", "version")))
         asked: dict[str, Any] = {n: None if value is None else float(value) for n, value in told["goal"].items()}
         outputs = told["outputs"]
@@ -98,9 +105,9 @@ class Record:
             Status[told["status"]],
             None if told["witness"] is None else _array(told["witness"]),
             None if outputs is None else (_array(outputs[0]), _array(outputs[1])),
-            told["boxes"],
-            told["seconds"],
-            told["note"],
+            int(told["boxes"]),
+            float(told["seconds"]),
+            str(told["note"]),
         )
         return cls(context, told["first"], told["second"], Goal(**asked), found)
 
@@ -111,7 +118,7 @@ def key_of_line(line: bytes) -> str | None:
         return None
     if line[-len(_END) - _DIGITS : -len(_END)] != _checksum(line[:-_TAIL]):
         return None
-    return line[len(_START) : len(_START) + SHORT].decode("ascii")
+    return line[len(_START) : len(_START) + SHORT].decode("ascii", "replace")
 
 
 def _checksum(body: bytes) -> bytes:

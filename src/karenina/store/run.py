@@ -4,6 +4,7 @@
     pairs.jsonl     what was measured, one line an answer; only ever appended to
     selection.json  the result, once there is one
     report.html     the result to look at, if that was asked for
+    certificate.zip its proof, if that was asked for
     run.lock        held by the process that works on the run
 
 `run.json` and `selection.json` appear whole or not at all, and carry a checksum. A folder may be used again with
@@ -28,8 +29,8 @@ from karenina.store.seal import seal, unseal
 __all__ = ["Run", "open_run", "read_configuration", "read_result"]
 
 _CONFIGURATION, _RECORDS, _RESULT, _LOCK = "run.json", "pairs.jsonl", "selection.json", "run.lock"
-_PAGE = "report.html"
-_OURS = {_CONFIGURATION, _RECORDS, _RESULT, _LOCK, _PAGE}
+_PAGE, _CERTIFICATE = "report.html", "certificate.zip"
+_OURS = {_CONFIGURATION, _RECORDS, _RESULT, _LOCK, _PAGE, _CERTIFICATE}
 
 
 class Run:
@@ -74,7 +75,7 @@ def _journal(folder: Path, configuration: Configuration, note: Callable[[str], N
         note(change)
     try:
         if not _is_run(folder) or read_configuration(folder).hash != configuration.hash:
-            for stale in (_RESULT, _PAGE):  # they would pass for the result of what is asked now
+            for stale in (_RESULT, _PAGE, _CERTIFICATE):  # they would pass for the result of what is asked now
                 (folder / stale).unlink(missing_ok=True)
         write_whole(folder / _CONFIGURATION, seal(configuration.to_json()))
         journal = Journal(folder / _RECORDS)
@@ -92,7 +93,7 @@ def read_configuration(folder: Path) -> Configuration:
     """The configuration of a run folder."""
     path = folder / _CONFIGURATION
     try:
-        return Configuration.from_json(unseal(path.read_bytes()))
+        return Configuration.from_json(unseal(_bytes(path)))
     except FileNotFoundError:
         raise InputError(f"{folder} is not a run folder: it has no {_CONFIGURATION}") from None
     except OSError as error:
@@ -106,13 +107,20 @@ def read_result(folder: Path) -> dict[str, Any]:
     """The result of a finished run."""
     path = folder / _RESULT
     try:
-        return unseal(path.read_bytes())
+        return unseal(_bytes(path))
     except FileNotFoundError:
         raise InputError(f"{folder} holds no finished selection: karenina resume {folder} finishes it") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         raise InputError(f"{path} is damaged: karenina resume {folder} writes it anew") from error
+
+
+def _bytes(path: Path) -> bytes:
+    """A file's content; a pipe in its place would keep us waiting."""
+    if path.exists() and not path.is_file():
+        raise OSError("it is not a regular file")
+    return path.read_bytes()
 
 
 def _refuse_foreign(folder: Path) -> None:
