@@ -12,7 +12,7 @@ import functools
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,7 +39,8 @@ def cluster(work: Work, address: str | None = None, gpus: float = 0.25) -> Itera
     if ours:
         _start(ray, address)
     try:
-        yield _Cluster(ray, work, gpus)
+        with _hushed(ray) if ours else nullcontext():
+            yield _Cluster(ray, work, gpus)
     finally:
         if ours:
             ray.shutdown()
@@ -62,6 +63,21 @@ def _start(ray: Any, address: str | None) -> None:
             ray.init(address=address, **quiet)
     except (ConnectionError, ImportError, RuntimeError, ValueError, OSError) as error:
         raise InputError(f"there is no Ray cluster to join at {address or 'this machine'}: {error}") from error
+
+
+@contextmanager
+def _hushed(ray: Any) -> Iterator[None]:
+    """Ray tells on stdout of every worker it lost, whatever it is asked for; stdout is for results."""
+    module = ray._private.worker
+    before = getattr(module, "print_to_stdstream", None)
+    if before is None:  # another version of Ray
+        yield
+        return
+    module.print_to_stdstream = lambda *_arguments, **_options: None
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = before
 
 
 @dataclass
