@@ -175,5 +175,6 @@ def test_the_head_lost_in_the_middle_of_a_selection(tmp_path: Path) -> None:
             out, said = process.communicate()
         print(process.returncode, said)
         assert (process.returncode, out) == (1, ""), said
+        assert "error: the head of the cluster is lost: what is measured is kept, start a cluster and resume" in said
     assert selected(tmp_path, "resume", "run", "--json", "--no-cache") == selected(tmp_path / "here", *SELECT)
     assert sorted(keys(tmp_path / "run")) == sorted(keys(tmp_path / "here" / "run"))

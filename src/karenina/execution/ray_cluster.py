@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 import logging
+import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ Answers = list[tuple[PairTask, Disagreement]]
 
 RETRIES = 5  # of a batch whose worker or node is lost, or out of memory
 _LARGEST_BATCH = 16
-_PATIENCE = 30.0  # seconds without a batch, after which to look whether anybody is left
+_PATIENCE = 10.0  # seconds without a batch, after which to look whether anybody is left
 _AHEAD = 2  # batches for every place that can run one
 
 
@@ -137,15 +138,21 @@ class _Cluster:
         """Wait for a batch; its answers."""
         running = [reference for lane in lanes for reference in lane.running]
         done, _ = self._ray.wait(running, num_returns=1, timeout=_PATIENCE)
-        if not done and self._ray.cluster_resources().get("CPU", 0) < 1:  # Ray itself would wait for ever
-            raise WorkStopped(
-                "the cluster has no processor cores left: what is measured is kept, start nodes and resume"
-            )
+        if not done:
+            self._look_around()
         for reference in done:
             answers = self._answers(reference)
             for lane in lanes:
                 lane.running.pop(reference, None)
             yield from answers
+
+    def _look_around(self) -> None:
+        """Whether anybody is left: Ray itself would wait for nodes for ever, and end this process without its head."""
+        kept = "what is measured is kept"
+        if not _reachable(self._ray.get_runtime_context().gcs_address):
+            raise WorkStopped(f"the head of the cluster is lost: {kept}, start a cluster and resume")
+        if self._ray.cluster_resources().get("CPU", 0) < 1:
+            raise WorkStopped(f"the cluster has no processor cores left: {kept}, start nodes and resume")
 
     def _answers(self, reference: Any) -> Answers:
         errors = self._ray.exceptions
@@ -161,6 +168,15 @@ class _Cluster:
             reason = str(error).strip().split("\n")[0]
             raise WorkStopped(f"the cluster lost a batch of pairs {RETRIES + 1} times: {reason}") from error
         return answers
+
+
+def _reachable(address: str) -> bool:
+    """Whether anybody listens there; tried twice, as a head may be busy."""
+    host, _, port = address.rpartition(":")
+    for _ in range(2):
+        with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE):
+            return True
+    return False
 
 
 def measure_batch(shared: Sequence[Any], batch: Sequence[PairTask], device: str) -> Answers:
