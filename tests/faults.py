@@ -149,12 +149,14 @@ class Disk:
 # --- Processes -------------------------------------------------------------------------------------------------------
 
 
-def started(arguments: Sequence[str], mark: str = "", **options: Any) -> subprocess.Popen[str]:
+def started(
+    arguments: Sequence[str], mark: str = "", stdout: int = subprocess.PIPE, **options: Any
+) -> subprocess.Popen[str]:
     """The command in a process of its own; it and all that it starts carry the mark."""
     return subprocess.Popen(
         [sys.executable, "-c", "from karenina.cli import main; main()", *arguments],
         env={**ENVIRONMENT, "KARENINA_MARK": mark},
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
         **options,

@@ -53,8 +53,9 @@ def test_kills_with_worker_processes_leave_nobody_behind(nursery: Nursery) -> No
         name, finished = f"workers_{runs}", False
         while not finished:
             mark = uuid.uuid4().hex
-            with started([*SELECT, name, "--jobs", "2"], mark, cwd=nursery.folder) as process:
-                wait = rng.uniform(0, 8) if killed < 8 else 600.0
+            command = [*SELECT, name, "--jobs", "2"]
+            with started(command, mark, subprocess.DEVNULL, cwd=nursery.folder) as process:
+                wait = rng.uniform(0, 12) if killed < 8 else 600.0
                 begun = time.monotonic()
                 while process.poll() is None and time.monotonic() - begun < wait:
                     time.sleep(0.02)
