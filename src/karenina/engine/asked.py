@@ -53,12 +53,13 @@ class Asked:
     networks: tuple[Network, ...]
     places: Integers  # (queries, S) each query's networks
     owner: Integers  # (cases,) the query of each case, ascending
-    lower: Array  # (cases, inputs)
-    upper: Array  # (cases, inputs)
-    objective: Array  # (cases, S * outputs)
-    offset: Array  # (cases,)
-    rows: Array  # (cases, constraints, S * outputs)
-    row_offset: Array  # (cases, constraints)
+    kind: Integers  # (cases,) which of the kinds below it is
+    lower: Array  # (kinds, inputs)
+    upper: Array  # (kinds, inputs)
+    objective: Array  # (kinds, S * outputs)
+    offset: Array  # (kinds,)
+    rows: Array  # (kinds, constraints, S * outputs)
+    row_offset: Array  # (kinds, constraints)
     floor: Array  # (queries,)
     wanted: Array  # (queries, 3) tolerance, relative tolerance, ceiling
 
@@ -73,19 +74,16 @@ class Asked:
         places = np.array([[distinct[network] for network in query.networks] for query in queries])
         floor = np.array([query.floor for query in queries])
         cases = _stacked([case for query in queries for case in query.cases], constraints)
-        return cls(tuple(distinct), places, owner, *cases, floor, _wanted(goals))
+        return cls(tuple(distinct), places, owner, np.arange(len(owner)), *cases, floor, _wanted(goals))
 
     @classmethod
     def of_pairs(cls, pairs: Pairs) -> Asked:
         """All pairs at once."""
         count, each = len(pairs), len(pairs.cases)
-        constraints = max(len(case.constraint_offsets) for case in pairs.cases)
-        lower, upper, objective, offset, rows, row_offset = (
-            np.tile(array, (count, *(1,) * (array.ndim - 1))) for array in _stacked(pairs.cases, constraints)
-        )
-        owner, floor = np.repeat(np.arange(count), each), np.full(count, pairs.floor)
-        cases = (lower, upper, objective, offset, rows, row_offset)
-        return cls(tuple(pairs.networks), pairs.places, owner, *cases, floor, _wanted(pairs.goals))
+        cases = _stacked(pairs.cases, max(len(case.constraint_offsets) for case in pairs.cases))
+        owner, kind = np.repeat(np.arange(count), each), np.tile(np.arange(each), count)
+        floor = np.full(count, pairs.floor)
+        return cls(tuple(pairs.networks), pairs.places, owner, kind, *cases, floor, _wanted(pairs.goals))
 
 
 def _all_networks(queries: Sequence[Query]) -> list[Network]:

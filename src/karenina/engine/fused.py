@@ -303,9 +303,9 @@ class FusedSearch:
         )
 
     def _questions(self) -> None:
-        asked, count = self.asked, len(self.asked)
-        owner, lower, upper, objective, offset = asked.owner, asked.lower, asked.upper, asked.objective, asked.offset
-        rows, row_offset, pairs = asked.rows, asked.row_offset, asked.places
+        asked, count, kind = self.asked, len(self.asked), self.asked.kind
+        owner, pairs, objective, offset = asked.owner, asked.places, asked.objective[kind], asked.offset[kind]
+        rows, row_offset = asked.rows[kind], asked.row_offset[kind]
         outputs = self.shape.sizes[-1]
         gamma = 4 * (objective.shape[1] + self.shape.constraints + 4) * UNIT
         magnitude = self.rounding.magnitude.reshape(-1, outputs).numpy()[pairs[owner]].reshape(objective.shape)
@@ -322,8 +322,10 @@ class FusedSearch:
         tolerance, relative, ceiling = asked.wanted.T
         plan = np.stack([tolerance, relative, gap, ceiling, self.least], 1)
         self._add(torch.tensor(owner, dtype=torch.int32), torch.tensor(pairs, dtype=torch.int32))
-        least_width = 16 * np.maximum(UNIT * np.maximum(np.abs(lower), np.abs(upper)), LEAST)
-        arrays = (lower, upper, least_width, objective, offset, error, rows, row_offset, row_error, plan)
+        least_width = 16 * np.maximum(UNIT * np.maximum(np.abs(asked.lower), np.abs(asked.upper)), LEAST)
+        repeated = torch.from_numpy(kind).to(self.device)  # on the device: boxes are what is large
+        self._add(*(torch.tensor(side).to(self.device)[repeated] for side in (asked.lower, asked.upper, least_width)))
+        arrays = (objective, offset, error, rows, row_offset, row_error, plan)
         self._add(*(torch.tensor(array, dtype=torch.float64) for array in arrays))
 
     def _floats(self, *shape: int) -> Tensor:
