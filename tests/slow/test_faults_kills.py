@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import signal
@@ -10,12 +11,17 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from faults import Nursery, carrying, keys, killed_at_random, started, timeless, wait_until
+from test_faults_processes import TASKS, WORK, Greedy
 
 import karenina
+from karenina.errors import WorkStopped
+from karenina.execution import processes
+from karenina.execution.process_pool import ATTEMPTS
 from karenina.store import read_result
 
 pytestmark = pytest.mark.slow
@@ -66,6 +72,15 @@ def test_kills_with_worker_processes_leave_nobody_behind(nursery: Nursery) -> No
             killed, finished = killed + (process.returncode != 0), process.returncode == 0
         same_end(nursery, nursery.folder / name)
     print(f"{killed} kills in {runs} runs with two workers")
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="what is used is read in /proc")
+def test_a_pair_that_no_worker_has_memory_for_ends_in_one_sentence(tmp_path: Path) -> None:
+    work = replace(WORK, make_backend=functools.partial(Greedy, tmp_path, 999))
+    words = f"{ATTEMPTS} worker processes died while measuring seed_0 and seed_1, the last: out of memory"
+    with processes(work, 1) as measure, pytest.raises(WorkStopped, match=words):
+        list(measure(TASKS))
+    assert len(list(tmp_path.iterdir())) == ATTEMPTS
 
 
 HARD = """
