@@ -161,15 +161,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=3600)
     parser.add_argument("--out", type=Path, default=Path("build/fuzz-parsers"))
-    parser.add_argument("--target", choices=_NAMES)
+    parser.add_argument("--target", choices=_NAMES, help="fuzz one target in this process, until libFuzzer ends it")
+    parser.add_argument("targets", nargs="*", help=f"of {', '.join(_NAMES)}; all of them if none is given")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     if asked.target:
         _fuzz(asked.target, asked.seconds, asked.out)
         return
-    told = []
-    for name in _NAMES:
-        told.append(_run(name, asked.seconds // len(_NAMES), asked.out))
+    told, names = [], asked.targets or _NAMES
+    for name in names:
+        told.append(_run(name, asked.seconds // len(names), asked.out))
         print(json.dumps(told[-1]), flush=True)
         (asked.out / "summary.json").write_text(json.dumps(told, indent=1) + "\n")
     sys.exit(1 if any(target["findings"] for target in told) else 0)

@@ -5,20 +5,23 @@ Every case of `hostile.CASES` goes through the real command line in a process th
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import TOY, write_onnx
 from hostile import CASES
 from hostile.case import MARKER, Case, build, good_files
-from hostile.packed_files import payload
+from hostile.packed_files import payload, sb3_zip
+
+from karenina.cli import run
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured through /proc")
 
@@ -83,7 +86,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
-def outcome(request: pytest.FixtureRequest, outcomes: dict[str, Outcome]) -> Iterator[Outcome]:
+def outcome(request: pytest.FixtureRequest, outcomes: dict[str, Outcome]) -> Outcome:
     case: Case = request.param
     return outcomes[case.name]
 
@@ -126,3 +129,53 @@ def test_the_payload_is_one(tmp_path: Path) -> None:
     folder = tmp_path / "here"
     pickle.loads(payload(folder))
     assert (tmp_path / MARKER).exists()
+
+
+HOSTILE_NAMES = (
+    b"<script>alert(1)<script>.onnx",
+    b"\x1b]0;owned\x07\x1b[31m.onnx",
+    b"\"><img src=x onerror='alert(1)'>.onnx",
+    b"\xff\xfe.onnx",
+    "a\u202eb\n.onnx".encode(),
+)
+
+
+@pytest.fixture
+def badly_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Good networks under hostile names, and a domain whose inputs are named like markup."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    for k, name in enumerate(HOSTILE_NAMES):
+        write_onnx(tmp_path / "models" / os.fsdecode(name), [TOY[0], ([[2, -1]], [k])])
+    names = 'names = ["<script>alert(2)</script>", "</script><!--"]\n'
+    (tmp_path / "domain.toml").write_text(names + "[[box]]\nlower = [0, 0]\nupper = [1, 2]\n")
+    return tmp_path
+
+
+def test_hostile_names_are_shown_and_not_obeyed(badly_named: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["select", "models", "--domain", "domain.toml", "--iterations", "1", "--no-cache", "--out", "run"]
+    assert run([*asked, "--report"]) == 0
+    said = capsys.readouterr()
+    assert (said.out + said.err).replace("\n", "").isprintable()
+    assert "\\x1b]0;owned\\x07" in said.out
+    page = (badly_named / "run" / "report.html").read_text(encoding="utf-8")
+    assert "alert(2)" in page
+    for markup in ("<script>alert", "<img", "</script><!--", "\x1b", "\u202e"):
+        assert markup not in page
+
+
+def test_what_a_saved_policy_holds_for_unpickling_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "here"
+    good_files(folder)
+    monkeypatch.chdir(folder)
+    serialized = base64.b64encode(payload(folder)).decode()
+    held = {":type:": "<class 'gymnasium.spaces.box.Box'>", ":serialized:": serialized, "low": "[-1.]", "high": "[1.]"}
+    changes = {"action_space": held, "observation_space": held, "lr_schedule": held, "_last_obs": held}
+    content = sb3_zip(changes, pytorch_variables_pth=payload(folder))
+    (folder / "policy.zip").write_bytes(content)
+    asked = ["pdt", "policy.zip", "policy.zip", "--domain", "domain.toml", "--action", "executed"]
+    assert run(asked) == 0
+    assert "upper" in capsys.readouterr().out
+    assert not (tmp_path / MARKER).exists()

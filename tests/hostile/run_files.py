@@ -9,13 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from hostile.case import REPORT, RESUME, register
+from karenina.domain_file import domain_from_toml
+from karenina.store import domain_hash
 from karenina.store.seal import seal
 
+DOMAIN = "[[box]]\nlower = [0, 0]\nupper = [1, 2]\n"
+HASH = domain_hash(domain_from_toml(DOMAIN))
 RUN: dict[str, Any] = {
     "models": [{"name": "a", "path": "/nowhere/a.onnx", "digest": "0" * 64, "normalisation": None}],
     "domain_file": "domain.toml",
-    "domain_text": "[[box]]\nlower = [0, 0]\nupper = [1, 2]\n",
-    "context": {"domain": "0", "distance": "l1", "backend": "karenina", "version": "0"},
+    "domain_text": DOMAIN,
+    "context": {
+        "domain": domain_hash(domain_from_toml(DOMAIN)),
+        "distance": "l1",
+        "backend": "karenina",
+        "version": "0",
+    },
     "distance": "l1",
     "conditions": [],
     "options": {"action": "raw", "activation": None},
@@ -57,7 +66,7 @@ for what, command in (("report", REPORT), ("resume", RESUME)):
         ("with_an_unknown_distance", _sealed(distance="\x1b[31m")),
         ("with_unknown_settings", _sealed(settings={"evil": 1})),
         ("with_a_model_that_is_no_text", _sealed(models=[{**MODEL, "path": [1]}])),
-        ("with_terminal_commands", _sealed(models=[{**MODEL, "path": "/nowhere/\x1b[31m"}])),
+        ("with_terminal_commands", _sealed(models=[{**MODEL, "path": "run/\x1b[31m"}])),
     ):
         register(f"{what}_of_a_run_{name}", command, functools.partial(_run, content=content))
     register(f"{what}_of_a_run_that_is_a_pipe", command, _pipe)
