@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from karenina.printable import printable
 from karenina.report.camp_views import CampView, camp_views
 from karenina.report.details import pairs_by_interest
 from karenina.report.finished import FinishedRun
@@ -23,7 +24,7 @@ _MOST_SIDES = 400
 
 
 def _e(text: object) -> str:
-    return escape(str(text), quote=True)
+    return escape(printable(str(text)), quote=True)
 
 
 def title(run: FinishedRun) -> str:

@@ -14,9 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from karenina.distance import distance
+from karenina.domain_file import domain_from_toml
 from karenina.errors import InputError
 from karenina.loading import load
 from karenina.network import Network
+from karenina.selection import SelectionSettings
 from karenina.store.identity import Context
 
 __all__ = ["Configuration", "Model"]
@@ -70,8 +73,8 @@ class Configuration:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Configuration:
-        """From what `to_json` gave."""
-        return cls(
+        """From what `to_json` gave; a file may hold anything else, which is refused by one error or another."""
+        made = cls(
             models=tuple(Model(**model) for model in content["models"]),
             domain_file=content["domain_file"],
             domain_text=content["domain_text"],
@@ -81,6 +84,21 @@ class Configuration:
             options=dict(content["options"]),
             settings={name: _read(value) for name, value in content["settings"].items()},
         )
+        made._check()
+        return made
+
+    def _check(self) -> None:
+        """Refuse what cannot be gone on with."""
+        texts = [self.domain_file, self.domain_text, self.distance, *self.conditions]
+        texts += [text for model in self.models for text in (model.name, model.path, model.digest)]
+        texts += [model.normalisation for model in self.models if model.normalisation is not None]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("what should be text is not")
+        if not {"action", "activation"} <= self.options.keys():
+            raise KeyError("how models are read is missing")
+        distance(self.distance, self.conditions)
+        domain_from_toml(self.domain_text, "its domain")
+        SelectionSettings(**self.settings)
 
 
 def _written(value: object) -> object:

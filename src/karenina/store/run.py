@@ -94,6 +94,8 @@ def read_configuration(folder: Path) -> Configuration:
     path = folder / _CONFIGURATION
     try:
         return Configuration.from_json(unseal(_bytes(path)))
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
     except FileNotFoundError:
         raise InputError(f"{folder} is not a run folder: it has no {_CONFIGURATION}") from None
     except OSError as error:
