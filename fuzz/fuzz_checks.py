@@ -6,9 +6,12 @@ through the same check again.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -67,8 +70,11 @@ def check_highs(subject: Subject) -> None:
             require_overlap(here, there, "HiGHS", 1e-5 * (1 + size))
 
 
+def _neurons(subject: Subject) -> int:
+    return sum(len(layer.bias) for network in subject.networks for layer in network.layers)
+
+
 def _fit_for_highs(subject: Subject) -> bool:
-    neurons = sum(len(layer.bias) for network in subject.networks for layer in network.layers)
     weights = np.concatenate([layer.weight.numpy().ravel() for n in subject.networks for layer in n.layers])
     sizes = np.abs(weights[weights != 0])
     widest = max(float(np.abs([box.lower, box.upper]).max()) for box in subject.boxes)
@@ -76,7 +82,7 @@ def _fit_for_highs(subject: Subject) -> bool:
         float(np.min(box.upper - box.lower, where=box.upper > box.lower, initial=1.0)) for box in subject.boxes
     )
     tame = sizes.size and sizes.min() > 1e-4 and sizes.max() < 50 and widest < 20 and narrow > 1e-4
-    return bool(subject.piecewise_linear and neurons <= 30 and tame)
+    return bool(subject.piecewise_linear and _neurons(subject) <= 30 and tame)
 
 
 def check_permuted(subject: Subject) -> None:
@@ -181,10 +187,38 @@ def check_selection(subject: Subject) -> None:
 
 
 def check_certificate(subject: Subject) -> None:
-    """The certificate of the case is accepted by the checker; nothing where there are no certificates."""
-    if importlib.util.find_spec("karenina.certificate") is None:
+    """The certificate of a small pair is accepted by the checker, and what it claims holds; nothing without the two."""
+    try:
+        writer, checker = (importlib.import_module(f"karenina.{name}") for name in ("certificate", "checker"))
+        needed = (
+            writer.write_certificate,
+            writer.Source,
+            writer.Subject,
+            writer.NotProven,
+            checker.check,
+            checker.Refused,
+        )
+    except (ImportError, AttributeError):
         return
-    assert subject  # what is to be done with it comes with the module
+    write, source, certified, not_proven, check, refused = needed
+    found = _disagreement(subject)
+    if _neurons(subject) > 24 or subject.boxes[0].size > 4 or found.status is not Status.EXACT:
+        return
+    with TemporaryDirectory() as folder:
+        file, path = Path(folder) / "networks", Path(folder) / "certificate"
+        file.write_bytes(b"made by the fuzzer")
+        about = certified(subject.networks[:2], [source(file)] * 2, subject.domain, subject.metric)
+        try:
+            write(path, about, {(0, 1): found})
+            (claim,) = check(path).certificate.claims
+        except not_proven:
+            return  # it says so, and nothing is claimed
+        except refused as error:
+            raise Wrong(f"the checker refuses: {error}") from error
+        proven = replace(found, lower=claim.lower, upper=claim.upper)
+        first, second = subject.networks[:2]
+        check_disagreement(first, second, subject.domain, subject.metric, proven, subject.rng())
+        require_overlap(found, proven, "what was found and what was proven")
 
 
 ALWAYS = {"query": "holds", "hostile": "holds", "pair": "pair", "selection": "selection"}
@@ -199,7 +233,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "boxes": check_boxes,
         "paused": check_paused,
         "threshold": check_threshold,
-        "certificate": check_certificate,
     },
     "hostile": {
         "holds": check_holds,
@@ -209,6 +242,6 @@ CHECKS: dict[str, dict[str, Check]] = {
         "boxes": check_boxes,
         "paused": check_paused,
     },
-    "pair": {"pair": check_pair, "pair laws": check_pair_laws},
+    "pair": {"pair": check_pair, "pair laws": check_pair_laws, "certificate": check_certificate},
     "selection": {"selection": check_selection},
 }
