@@ -45,7 +45,7 @@ def dived(query: Query, target: float, programmes: int, case: int = 0) -> Dived:
     packed = pack(query)
     node = node_on(packed, root_of(packed, case), case)
     x = np.full(len(node.lower), np.nan)
-    return Dived(node, *dive(packed.net, node, target, programmes, x, no_record(packed.net), 0), x)
+    return Dived(node, *dive(packed.net, node, target, programmes, x, no_record(), 0), x)
 
 
 def relaxed_optimum(query: Query, case: Case, lower: Array, upper: Array) -> float:

@@ -1,8 +1,8 @@
 """A proof's tree, grown by the engine's compiled code: node by node, in memory, in the order it was found.
 
-Enters: a question of the checker's, and networks. Leaves: a `Tree` whose leaves, so the engine says, are all at most the
-claim. It is not believed: `writing` lets the checker's own arithmetic look at every node, and has those it refuses grown
-further.
+Enters: a question of the checker's, and networks. Leaves: a `Tree` whose leaves, so the engine says, are all at most
+the claim. It is not believed: `proof` lets the checker's own arithmetic look at every node, and has those it refuses
+grown further.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from karenina.checker.chain import Chain
-from karenina.checker.reading import coarse_neurons
+from karenina.checker.reading import COARSE, coarse_neurons
 from karenina.checker.tree import CUT, FINE, LEAF, SPLIT, Question
 from karenina.domain import Box
 from karenina.engine.cases import Cases
@@ -36,6 +36,7 @@ EASY = 6  # loose neurons so few that linear programmes always pay
 LONG = 1 << 12  # nodes of a tree under constraints from which on linear programmes are worth more of the time
 BELOW = 1e-7  # how far below the claim, relative to the interval, the engine aims: the checker rounds differently
 CPU = torch.device("cpu")
+Waiting = tuple[int, Array, Array, Array | None, Array | None]  # a node, its box, slopes and multipliers to begin with
 
 
 class NotProven(KareninaError):
@@ -113,7 +114,7 @@ class Grower:
         joint = Joint.plain(query.networks, CPU)
         cases, rounding = Cases.of(query, joint, CPU)
         self._net, self._ask = pack_weights(joint, rounding), pack_question(cases, False)
-        margin = max(4 * float(self._ask.error.max()), BELOW * (question.claim - lower), 1e-13 * abs(question.claim))
+        margin = max(BELOW * (question.claim - lower), 1e-13 * abs(question.claim))
         self._target = question.claim - margin
         self._aim = (self._target + min(lower, self._target)) / 2
         if goal.rows.shape[0] or not lower > 0:
@@ -123,7 +124,7 @@ class Grower:
         """Close nodes of the tree, given with their boxes, and all that comes of them."""
         from karenina.engine.record import new_record, record
 
-        waiting = [(node, lower, upper, None, None) for node, lower, upper in reversed(seeds)]
+        waiting: list[Waiting] = [(node, lower, upper, None, None) for node, lower, upper in reversed(seeds)]
         while waiting:
             if time.perf_counter() > self._deadline or len(tree.kinds) > MOST_NODES:
                 raise NotProven(f"no proof was found in {len(tree.kinds)} nodes")
@@ -142,10 +143,10 @@ class Grower:
             opened = self._take(tree, rec, [node for node, *_ in batch])
             waiting += reversed(opened)
 
-    def _take(self, tree: Tree, rec: Record, known: list[int]) -> list[tuple[int, Array, Array, Array, Array]]:
+    def _take(self, tree: Tree, rec: Record, known: list[int]) -> list[Waiting]:
         """Copy what was recorded into the tree; the nodes that are still open."""
         numbers = known + [tree.add() for _ in range(len(known), int(rec.filled[0]))]
-        opened = []
+        opened: list[Waiting] = []
         steps = self._steps(rec.slopes[: len(numbers)])
         for place, number in enumerate(numbers):
             kind = int(rec.kinds[place])
@@ -161,12 +162,13 @@ class Grower:
                 slopes[:hidden], coefficients[:hidden] = rec.slopes[place], rec.coefficients[place]
                 tree.fine[number] = slopes, coefficients, rec.multipliers[place].copy()
             elif kind == OPEN:
-                parts = (rec.lower, rec.upper, rec.slopes, rec.multipliers)
-                opened.append((number, *(part[place].copy() for part in parts)))
+                lower, upper = rec.lower[place].copy(), rec.upper[place].copy()
+                opened.append((number, lower, upper, rec.slopes[place].copy(), rec.multipliers[place].copy()))
         return opened
 
     def _steps(self, slopes: Array) -> npt.NDArray[np.uint8]:
         """Slopes (nodes, hidden neurons) as coarse steps (nodes, coarse neurons)."""
         with np.errstate(all="ignore"):
             share = (slopes[:, self._places] - self._left) / (self._right - self._left)
-        return np.rint(255 * np.clip(np.nan_to_num(share), 0.0, 1.0)).astype(np.uint8)
+        steps: npt.NDArray[np.uint8] = np.rint(COARSE * np.clip(np.nan_to_num(share), 0.0, 1.0)).astype(np.uint8)
+        return steps

@@ -65,12 +65,15 @@ def prove(
     distance: Distance,
     lower: float,
     upper: float,
-    witness: Array | None,
+    witness: npt.ArrayLike | None,
     *,
     seconds: float = math.inf,
 ) -> Proof:
     """A proof that the disagreement lies in the interval, or in one that is wider by rounding."""
     deadline = time.perf_counter() + seconds
+    witness = None if witness is None else np.asarray(witness, dtype=np.float64)
+    if not math.isfinite(upper):
+        raise NotProven("no finite upper end is known")
     boxes = [(box.lower, box.upper) for box in domain.boxes]
     pair = Pair(chain_of(first), chain_of(second), boxes, checked_distance(distance, first.output_size))
     upper = max(upper, 0.0) + WIDER * (upper - lower) + RELATIVE * abs(upper) + _rounding(pair)
@@ -88,14 +91,14 @@ def prove(
 
 
 def _rounding(pair: Pair) -> float:
-    """More than the checker's rounding of a bound on the whole domain, about."""
+    """More than the engine's and the checker's rounding of a bound on the whole domain, about."""
     sizes = []
     for lower, upper in pair.domain:
         size = np.maximum(np.abs(lower), np.abs(upper))
         for layer in pair.bounder.chain.layers:
             size = np.abs(layer.weight) @ size + np.abs(layer.bias) + 1
         sizes.append(float(size.max()))
-    return 16 * pair.bounder.gamma * max(sizes)
+    return 256 * pair.bounder.gamma * max(sizes)
 
 
 def _evidence(
@@ -110,7 +113,7 @@ def _evidence(
 ) -> tuple[tuple[Witness, ...], tuple[int, ...]]:
     """Inputs that attain the lower end, and for each box a condition under which nothing exceeds the upper end."""
     if not pair.distance.conditions:
-        found = () if witness is None else (Witness(_box_of(domain, witness), 0, np.asarray(witness)),)
+        found = () if witness is None else (Witness(_box_of(domain, witness), 0, witness),)
         return found, (0,) * len(domain.boxes)
     groups = distance.queries(*networks, domain)
     choices = tuple(_choice(group, upper, deadline) for group in groups)
@@ -216,5 +219,3 @@ def _columns(tree: Tree, numbers: Sequence[int]) -> Iterator[bytes]:
     fine = [tree.fine[n] for n, kind in zip(numbers, kinds, strict=True) if kind == FINE]
     for column in range(3):
         yield from (entry[column].astype("<f8").tobytes() for entry in fine)
-
-

@@ -111,8 +111,8 @@ class Kind:
     def values(self, z: Array) -> tuple[Array, Array]:
         """Numbers below and above the activation at z."""
         if z.dtype == object:
-            low, high = np.frompyfunc(self._exactly, 1, 2)(z)
-            return low, high
+            exactly: Any = np.frompyfunc(self._exactly, 1, 2)(z)
+            return exactly[0], exactly[1]
         value = self.roughly(z)
         size = np.abs(value) + (1 if self.name == "sigmoid" else 0)
         error = (4 * UNIT if self.linear else LIBRARY) * size + 1e-300
@@ -128,7 +128,7 @@ class Kind:
             case "abs":
                 return np.abs(z)
             case "clip":
-                return np.clip(z, *self.parameters)
+                return _between(z, np.asarray(self.parameters[0]), np.asarray(self.parameters[1]))
             case "tanh":
                 return np.tanh(z)
             case "sigmoid":
@@ -219,7 +219,7 @@ class Kind:
                     z = np.log(slope / (1 - slope))
                 case _:
                     z = np.log(slope / (self.parameters[0] or 1.0))
-        return np.nan_to_num(z, nan=0.0, posinf=1e6, neginf=-1e6)
+        return np.asarray(np.nan_to_num(z, nan=0.0, posinf=1e6, neginf=-1e6))
 
     def _steepness(self, z: Array, exact: bool) -> tuple[Array, Array]:
         """The derivative at z, and how far off it may be."""
@@ -237,7 +237,7 @@ class Kind:
                 below, above = Kind("sigmoid").values(z)
                 return below, above - below
         alpha = Fraction(self.parameters[0])
-        return np.where(_truth(z > 0), one, low + alpha), high - low
+        return np.where(_truth(z > 0), np.asarray(one), low + alpha), high - low
 
 
 def _exponential(z: Fraction) -> tuple[Fraction, Fraction]:
@@ -269,14 +269,14 @@ def _tilted(values: tuple[Array, Array], slope: Array, z: Array, exact: bool) ->
 
 
 def _fold(pick: Callable[[Array, Array], Array], parts: Any) -> Array:
-    result = parts[0]
+    result: Array = parts[0]
     for part in parts[1:]:
         result = pick(result, part)
     return result
 
 
 def _between(values: Array, low: Array, high: Array) -> Array:
-    return np.minimum(np.maximum(values, low), high)
+    return np.asarray(np.minimum(np.maximum(values, low), high))
 
 
 def _truth(values: Any) -> Array:
@@ -285,7 +285,7 @@ def _truth(values: Any) -> Array:
 
 def _lift(values: Array, exact: bool) -> Array:
     """Floats as exact fractions, where those are wanted."""
-    return np.frompyfunc(Fraction, 1, 1)(values) if exact else values
+    return np.asarray(np.frompyfunc(Fraction, 1, 1)(values)) if exact else values
 
 
 def _like(example: Array, value: float) -> Array:

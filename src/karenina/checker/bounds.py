@@ -11,11 +11,12 @@ z <= high adds p (z - high); a multiplier m >= 0 adds m times a constraint. So e
 (slopes, coefficients, multipliers) makes a valid bound, be it good or bad.
 
 Rounding. Each step takes the coefficients c it has computed for what they are, floats, and owes only its own error.
-With u = 2^-53, n terms in a sum and any order of summation, fl(c W) differs from c W by at most g |c| |W| entry by entry
-where g = n u / (1 - n u), so what is read at most H large adds at most g |c| (|W| H); fl(c slope) by u |c slope|, times
-the size of z, at most |W| H + |b|; constants likewise. Adding all these sizes (`size`) and multiplying once by a g for
-the largest number of terms covers every step; twice that covers the rounding of `size` itself and of the last sums.
-Underflow adds less than LEAST for each operation, times what is read. NaN and infinity compare as not proven.
+With u = 2^-53, n terms in a sum and any order of summation, fl(c W) differs from c W by at most g |c| |W|, entry by
+entry, where g = n u / (1 - n u); so what is read at most H large adds at most g |c| (|W| H). fl(c slope) is off by
+u |c slope|, times the size of z, at most |W| H + |b|; constants likewise. Adding all these sizes (`size`) and
+multiplying once by a g for the largest number of terms covers every step; twice that covers the rounding of `size`
+itself and of the last sums. Underflow adds less than LEAST for each operation, times what is
+read. NaN and infinity compare as not proven.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from karenina.checker.activations import Kind
 from karenina.checker.chain import IDENTITY, Chain, Layer, exact
 from karenina.checker.refusal import Refused
 
-__all__ = ["Boxes", "Bounder", "Goal", "Hints", "Linear"]
+__all__ = ["Bounder", "Boxes", "Goal", "Hints", "Linear"]
 
 Array = npt.NDArray[Any]  # of float64, or of exact fractions
 UNIT = 2.0**-53
@@ -208,9 +209,7 @@ class Bounder:
             c = (c.reshape(-1, c.shape[2]) @ weight).reshape(*c.shape[:2], weight.shape[1])
         return c, constant, size
 
-    def _most(
-        self, c: Array, constant: Array, size: Array, boxes: Boxes, known: list[Known]
-    ) -> tuple[Array, Array]:
+    def _most(self, c: Array, constant: Array, size: Array, boxes: Boxes, known: list[Known]) -> tuple[Array, Array]:
         """The constant with all rounding, and the maximum over the box, of c @ x + constant (boxes, rows)."""
         positive, negative = np.maximum(c, 0), np.minimum(c, 0)
         size = size + _each(positive - negative, np.maximum(abs(boxes.lower), abs(boxes.upper))) + abs(constant)
@@ -276,7 +275,7 @@ class _Exact(Bounder):
     def _weights(self, layer: Layer) -> tuple[Array, Array]:
         return layer.exactly
 
-    def _error(self, size: Array, known: list[Known]) -> Array:
+    def _error(self, size: Array, _known: list[Known]) -> Array:
         return size * 0
 
 
@@ -296,7 +295,7 @@ def _on_sides(known: Known, sides: Array) -> Known:
     low = np.where(sides > 0, np.maximum(known.low, 0), np.where(sides < 0, np.minimum(known.low, 0), known.low))
     high = np.where(sides < 0, np.minimum(known.high, 0), np.where(sides > 0, np.maximum(known.high, 0), known.high))
     empty = ((sides > 0) & (known.high < 0)) | ((sides < 0) & (known.low > 0))
-    return Known(low, high, known.reach, empty.any(1))
+    return Known(low, high, known.reach, np.asarray(empty.any(1)))
 
 
 def _confirmed(found: Known, rounded: Known, bent: Array) -> Known:

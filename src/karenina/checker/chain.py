@@ -29,8 +29,7 @@ IDENTITY = Kind("identity")
 
 def exact(values: npt.ArrayLike) -> Array:
     """Floats as fractions: every float is one."""
-    result: Array = np.frompyfunc(Fraction, 1, 1)(np.asarray(values, dtype=np.float64))
-    return np.asarray(result, dtype=object)
+    return np.asarray(np.frompyfunc(Fraction, 1, 1)(np.asarray(values, dtype=np.float64)), dtype=object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ class Chain:
         low = high = x
         for layer in self.layers:
             weight, bias = layer.exactly
-            positive, negative = np.maximum(weight, Fraction(0)), np.minimum(weight, Fraction(0))
+            positive, negative = np.maximum(weight, 0), np.minimum(weight, 0)
             below, above = positive @ low + negative @ high + bias, positive @ high + negative @ low + bias
             low, high = below.copy(), above.copy()
             for kind, start, end in layer.runs:

@@ -6,6 +6,7 @@ fails.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -13,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,7 +25,7 @@ from karenina.checker.refusal import Refused
 from karenina.checker.selection import check_selection
 from karenina.checker.tree import Sample, replay
 
-__all__ = ["Proved", "check"]
+__all__ = ["Proved", "check", "one_thread_each"]
 
 EXACTLY = 2  # nodes of each pair that are looked at in exact arithmetic too
 
@@ -41,17 +43,18 @@ class Proved:
 
     def __str__(self) -> str:
         certificate = self.certificate
-        about = f"{len(certificate.claims)} interval{'s' * (len(certificate.claims) != 1)} of {certificate.distance.name}"
+        plural = "s" * (len(certificate.claims) != 1)
+        about = f"{len(certificate.claims)} interval{plural} of the {certificate.distance.name} distance"
         text = (
-            f"proved: {about} for all inputs of the domain, by {self.nodes} nodes, {self.exactly} of them also in exact "
-            f"arithmetic, for the real-valued networks with the stored weights; in float32 their outputs are off by at "
-            f"most {max(self.strays):.2g}."
+            f"proved: {about} for all inputs of the domain, by {self.nodes} nodes, {self.exactly} of them also in "
+            f"exact arithmetic, for the real-valued networks with the stored weights; computed in float32 their "
+            f"outputs are off by at most {max(self.strays):.2g}."
         )
         return f"{text}\n{self.selection}" if self.selection else text
 
 
 def check(
-    path: Path, *, jobs: int = 1, exactly: int = EXACTLY, on_pair: Callable[[int, int], None] = lambda done, of: None
+    path: Path, *, jobs: int = 1, exactly: int = EXACTLY, on_pair: Callable[[int, int], None] | None = None
 ) -> Proved:
     """Re-derive a certificate; `on_pair` hears how many pairs are done, of how many."""
     certificate = read_certificate(path)
@@ -59,7 +62,8 @@ def check(
     with _results(certificate, jobs, exactly) as results:
         for done, (number, each, sampled) in enumerate(results, 1):
             nodes, bounded, exact_ones = nodes + number, bounded + each, exact_ones + sampled
-            on_pair(done, len(certificate.claims))
+            if on_pair:
+                on_pair(done, len(certificate.claims))
     selection = _selection(certificate)
     strays = tuple(
         max(network.stray(lower, upper) for lower, upper in certificate.domain) for network in certificate.networks
@@ -70,13 +74,13 @@ def check(
 @contextmanager
 def _results(certificate: Certificate, jobs: int, exactly: int) -> Iterator[Iterator[tuple[int, int, int]]]:
     """What `_check_pair` says of all pairs, in order."""
-    work = [(certificate, claim, exactly) for claim in certificate.claims]
-    if jobs == 1:
-        yield map(_check_pair, work)
+    work = [(certificate.path, place, exactly) for place in range(len(certificate.claims))]
+    if jobs == 1 or len(work) == 1:
+        yield (_check_pair(certificate, claim, exactly) for claim in certificate.claims)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with one_thread_each(), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         try:
-            yield pool.map(_check_pair, work)
+            yield pool.map(_check_there, work)
         except BrokenProcessPool as error:
             raise Refused("a process of the checker died, perhaps for want of memory") from error
         except BaseException:
@@ -84,8 +88,29 @@ def _results(certificate: Certificate, jobs: int, exactly: int) -> Iterator[Iter
             raise
 
 
-def _check_pair(work: tuple[Certificate, Claim, int]) -> tuple[int, int, int]:
-    certificate, claim, exactly = work
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Processes that start in here do not use threads too, for which there are no cores."""
+    before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    os.environ.update(dict.fromkeys(before, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+_read_once = lru_cache(maxsize=1)(read_certificate)
+
+
+def _check_there(work: tuple[Path, int, int]) -> tuple[int, int, int]:
+    """In another process, which reads the certificate once."""
+    path, place, exactly = work
+    certificate = _read_once(path)
+    return _check_pair(certificate, certificate.claims[place], exactly)
+
+
+def _check_pair(certificate: Certificate, claim: Claim, exactly: int) -> tuple[int, int, int]:
     try:
         return _pair(certificate, claim, exactly)
     except Refused as error:
@@ -97,8 +122,6 @@ def _pair(certificate: Certificate, claim: Claim, exactly: int) -> tuple[int, in
     """How many nodes the proof of a pair has, how many of them are bounded, how many were verified exactly."""
     pair, sample, nodes = certificate.pair(claim), Sample(exactly), 0
     pair.check_lower(claim.lower, claim.witnesses)
-    if claim.upper == float("inf"):
-        return 0, 0, 0
     with certificate.stream(claim) as file:
         try:
             for question in pair.questions(claim.upper, claim.choices):
@@ -122,8 +145,6 @@ def _selection(certificate: Certificate) -> str:
     lower = [[Fraction(0)] * count for _ in range(count)]
     upper = [[Fraction(0)] * count for _ in range(count)]
     for claim in certificate.claims:
-        if claim.upper == float("inf"):
-            raise Refused("a selection needs finite bounds")
         for i, j in ((claim.first, claim.second), (claim.second, claim.first)):
             lower[i][j], upper[i][j] = max(Fraction(claim.lower), Fraction(0)), Fraction(claim.upper)
     return check_selection(certificate.selection, certificate.names, lower, upper)

@@ -46,8 +46,7 @@ class Condition:
     def holds(self, low: Array, high: Array) -> bool:
         """Whether it surely does for all outputs between exact bounds."""
         rows = exact(self.rows)
-        zero = Fraction(0)
-        least = np.maximum(rows, zero) @ low + np.minimum(rows, zero) @ high + exact(self.offsets)
+        least = np.maximum(rows, 0) @ low + np.minimum(rows, 0) @ high + exact(self.offsets)
         return bool((least >= 0).all())
 
 
@@ -175,15 +174,13 @@ class Pair:
 
     def _apart(self, a: tuple[Array, Array], b: tuple[Array, Array]) -> Fraction:
         """At least how far the outputs are apart."""
-        gaps = np.maximum(np.maximum(a[0] - b[1], b[0] - a[1]), Fraction(0))
+        gaps = np.maximum(np.maximum(a[0] - b[1], b[0] - a[1]), 0)
         return Fraction(gaps.max() if self.distance.name == "linf" else gaps.sum())
 
     def _classes_apart(self, a: tuple[Array, Array], b: tuple[Array, Array]) -> Fraction | None:
         """At least how clearly the networks choose different classes, if they surely do."""
         tops = [[i for i in range(self.outputs) if _is_top(each, i)] for each in (a, b)]
-        chosen = [
-            a[0][i] - a[1][j] + b[0][j] - b[1][i] for i, j in itertools.product(*tops) if i != j
-        ]
+        chosen = [a[0][i] - a[1][j] + b[0][j] - b[1][i] for i, j in itertools.product(*tops) if i != j]
         return max(chosen, default=None)
 
 

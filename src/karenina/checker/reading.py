@@ -1,4 +1,4 @@
-"""The file of a certificate: a zip archive of one JSON text, the networks' weights, and a stream of nodes for each pair.
+"""The file of a certificate: a zip archive of one JSON text, the networks' weights, and the nodes of each pair's proof.
 
 Enters: a path. Leaves: a `Certificate`, all of whose numbers have been looked at but none believed. `docs/` has the
 format. Whatever is malformed is `Refused`.
@@ -25,7 +25,7 @@ from karenina.checker.pairs import Condition, Distance, Pair, Witness
 from karenina.checker.refusal import Refused
 from karenina.checker.tree import CUT, FINE, LEAF, SPLIT, Nodes
 
-__all__ = ["FORMAT", "Certificate", "Claim", "Stream", "coarse_neurons", "digest", "read_certificate"]
+__all__ = ["COARSE", "FORMAT", "Certificate", "Claim", "Stream", "coarse_neurons", "digest", "read_certificate"]
 
 Array = npt.NDArray[Any]
 FORMAT = "karenina certificate 1"
@@ -111,7 +111,10 @@ class Stream:
 
 def coarse_neurons(chain: Chain) -> tuple[Array, Array, Array]:
     """The neurons that coarse slopes are for: their places, and the slopes that 0 and 255 stand for."""
-    places, left, right, start = [], [], [], 0
+    places: list[int] = []
+    left: list[float] = []
+    right: list[float] = []
+    start = 0
     for layer in chain.layers:
         for kind, first, last in layer.runs:
             if kind.name in ("relu", "leaky_relu", "abs", "clip"):
@@ -178,7 +181,7 @@ def _certificate(path: Path, archive: zipfile.ZipFile, data: dict[str, Any]) -> 
     return Certificate(
         path,
         names,
-        tuple({"file": network["file"], "sha256": network["sha256"]} for network in data["networks"]),
+        tuple(dict(network) for network in data["networks"]),
         networks,
         domain,
         Distance(data["distance"]["name"], conditions),
@@ -192,7 +195,7 @@ def _claim(data: dict[str, Any], networks: int) -> Claim:
     if not 0 <= first < second < networks:
         raise Refused(f"there is no pair {first}, {second}")
     lower, upper = float(data["lower"]), float(data["upper"])
-    if not -np.inf < lower <= upper:
+    if not -np.inf < lower <= upper < np.inf:
         raise Refused(f"[{lower}, {upper}] is not an interval")
     witnesses = tuple(Witness(int(w["box"]), int(w["condition"]), _numbers(w["x"])) for w in data["witnesses"])
     return Claim(first, second, lower, upper, witnesses, tuple(int(choice) for choice in data["choices"]))

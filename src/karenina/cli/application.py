@@ -18,6 +18,7 @@ from typing import Annotated
 import typer
 
 from karenina import presentation
+from karenina.cli.check import check
 from karenina.cli.doctor import doctor
 from karenina.cli.domain import app as domain_app
 from karenina.cli.explain import explain
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.command(cls=RayCommand)(select)
 app.command(cls=RayCommand)(resume)
 app.command()(report)
+app.command()(check)
 app.command()(explain)
 app.command()(plot)
 app.command()(pdt)

@@ -16,6 +16,10 @@ __all__ = [
     "Action",
     "Answering",
     "BackendName",
+    "CertificateFile",
+    "CertificatePath",
+    "CertifyFlag",
+    "CheckJobs",
     "Comparison",
     "Criterion",
     "Device",
@@ -25,6 +29,7 @@ __all__ = [
     "Json",
     "Judging",
     "ModelPaths",
+    "ModelsFolder",
     "NetworkFile",
     "OutFolder",
     "PageFile",
@@ -39,6 +44,7 @@ __all__ = [
     "SpecificationFile",
     "Timeout",
     "Tolerances",
+    "WithoutModels",
 ]
 
 
@@ -107,6 +113,27 @@ PageFile = Annotated[
 ]
 ReportFlag = Annotated[
     bool, typer.Option("--report", help="Write report.html into the run's folder, as karenina report does.")
+]
+CertifyFlag = Annotated[
+    bool,
+    typer.Option("--certify", help="Write certificate.zip into the run's folder: a proof that karenina check checks."),
+]
+CertificateFile = Annotated[
+    Path | None,
+    typer.Option("--certify", metavar="FILE", help="Write a proof of the interval, which karenina check checks."),
+]
+CertificatePath = Annotated[
+    Path, typer.Argument(metavar="PATH", help="A certificate, or a run's folder with one in it.", show_default=False)
+]
+ModelsFolder = Annotated[
+    Path | None,
+    typer.Option("--models", metavar="FOLDER", help="Where the model files are, if not where they were."),
+]
+WithoutModels = Annotated[
+    bool, typer.Option("--without-models", help="Do not compare with model files: the networks are in the certificate.")
+]
+CheckJobs = Annotated[
+    int, typer.Option("--jobs", min=0, metavar="N", help="Processes to check with; 0 is one for every core.")
 ]
 SkipUnreadable = Annotated[
     bool, typer.Option("--skip-unreadable", help="Leave out model files that cannot be read, instead of refusing.")

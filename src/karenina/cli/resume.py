@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from karenina.cli.groups import expanded
-from karenina.cli.options import Device, DeviceOption, Json, ReportFlag, RunFolder, Running
+from karenina.cli.options import CertifyFlag, Device, DeviceOption, Json, ReportFlag, RunFolder, Running
 from karenina.cli.population import Member
-from karenina.cli.selecting import Plan, carry_out
+from karenina.cli.selecting import Leaving, Plan, carry_out
 from karenina.cli.terminal import notes, working
 from karenina.errors import InputError
 
@@ -26,6 +26,7 @@ def resume(
     running: Running,
     device: DeviceOption = Device.AUTO,
     report: ReportFlag = False,
+    certify: CertifyFlag = False,
     json: Json = False,
 ) -> None:
     """Continue a run that was stopped, from its folder alone.
@@ -37,7 +38,7 @@ def resume(
     """
     with working("reading"):
         plan = _plan(run, device if running.ray is None else Device.CPU)
-    carry_out(plan, running, device, json, report)
+    carry_out(plan, running, device, Leaving(report, certify, json))
 
 
 def _plan(folder: Path, device: Device) -> Plan:

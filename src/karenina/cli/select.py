@@ -12,6 +12,7 @@ import typer.core
 from karenina.cli.groups import expanded
 from karenina.cli.options import (
     Answering,
+    CertifyFlag,
     Comparison,
     Json,
     ModelPaths,
@@ -24,7 +25,7 @@ from karenina.cli.options import (
     SkipUnreadable,
 )
 from karenina.cli.population import Member, population
-from karenina.cli.selecting import Plan, carry_out
+from karenina.cli.selecting import Leaving, Plan, carry_out
 from karenina.cli.terminal import notes, working
 from karenina.errors import InputError
 
@@ -70,6 +71,7 @@ def select(
     skip_unreadable: SkipUnreadable = False,
     out: OutFolder = None,
     report: ReportFlag = False,
+    certify: CertifyFlag = False,
     json: Json = False,
 ) -> None:
     """Select the models that agree with each other on a domain.
@@ -97,7 +99,7 @@ def select(
         configuration = _configuration(members, comparison, domain, measured_by, settings, answering, reading)
     folder = out or Path("karenina-runs") / f"{comparison.domain.stem}-{configuration.hash}"
     plan = Plan(members, domain, measured_by, settings, configuration, folder)
-    carry_out(plan, running, answering.device, json, report)
+    carry_out(plan, running, answering.device, Leaving(report, certify, json))
 
 
 def _settings(removing: Removing, tolerance: float) -> SelectionSettings:

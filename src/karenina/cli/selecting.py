@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from karenina import presentation
+from karenina.cli.check import CERTIFICATE
 from karenina.cli.interruption import interruptible
 from karenina.cli.options import Judging, Running
 from karenina.cli.population import Member
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from karenina.selection import Selection, SelectionSettings
     from karenina.store import Cache, Configuration, Context, Run
 
-__all__ = ["Plan", "carry_out"]
+__all__ = ["Leaving", "Plan", "carry_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,16 @@ class Plan:
         return [member.network for member in self.members]
 
 
-def carry_out(plan: Plan, running: Running, device: str, json: bool, report: bool = False) -> None:
+@dataclass(frozen=True)
+class Leaving:
+    """What is left behind beside the record: a page, a certificate; and whether stdout is to be JSON."""
+
+    report: bool = False
+    certify: bool = False
+    json: bool = False
+
+
+def carry_out(plan: Plan, running: Running, device: str, leaving: Leaving) -> None:
     """Select, keep the record, print the result; exits with 3 where time or the back end left something open."""
     from karenina.execution import Work
     from karenina.store import canonical_order, open_run
@@ -65,12 +75,27 @@ def carry_out(plan: Plan, running: Running, device: str, json: bool, report: boo
         found = _select(plan, workers, order, run, running)
         result = presentation.selection_dictionary(found, plan.configuration, str(plan.folder))
         run.finish(result)
-    write(presentation.as_json(result) if json else f"{found}\n{'run:':<13}{plan.folder}\n")
-    if report:
-        page = make_report(plan.folder, None, Judging())
-        if not json:
-            write(f"{'report:':<13}{page}\n")
+        write(presentation.as_json(result) if leaving.json else f"{found}\n{'run:':<13}{plan.folder}\n")
+        proven = _certify(plan, found, running.jobs) if leaving.certify else ""
+    page = f"{'report:':<13}{make_report(plan.folder, None, Judging())}\n" if leaving.report else ""
+    if not leaving.json:
+        write(proven + page)
     raise typer.Exit(0 if found.complete else 3)
+
+
+def _certify(plan: Plan, found: Selection, jobs: int) -> str:
+    """Write a certificate of the whole selection into the run's folder; a line about it."""
+    from karenina.certificate import Source, Subject, selection_claims
+    from karenina.cli.certify import certify
+    from karenina.execution import cores
+
+    options = plan.configuration.options
+    sources = [
+        Source(model.file.resolve(), options["action"], model.normalisation, options["activation"])
+        for model in plan.members
+    ]
+    subject = Subject(plan.networks, sources, plan.domain, plan.distance)
+    return certify(plan.folder / CERTIFICATE, subject, found.table.pairs, selection_claims(found), jobs or cores())
 
 
 @contextmanager

@@ -230,7 +230,7 @@ def _branch(node: Node, levels: Tableau, state: Integers, level: int, place: int
 
 
 @compiled
-def no_record(net: Weights) -> Record:
+def no_record() -> Record:
     """Nothing is to be written down."""
     nothing, neither = np.empty((0, 0)), np.empty(0, np.int64)
     return Record(np.empty(0, np.int64), neither, neither, neither, nothing, nothing, nothing, nothing, nothing)
@@ -275,9 +275,7 @@ def dive(
     places = np.empty(deepest, np.int64)
     places[0] = root
     levels, state = _tableaux(node, deepest), np.zeros((deepest, neurons), np.int64)
-    dual = Prices(
-        np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(len(node.rows))
-    )
+    dual = Prices(np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(neurons), np.empty(len(node.rows)))
     level, largest, first = int(np.int64(0)), -np.inf, np.inf
     count = fill(net, node, _at(levels, level))
     while level >= 0:

@@ -210,7 +210,7 @@ def _settle(
     if count > plan.loose or (count > EASY and not last and not _worth_it(best)):
         return bound
     node, x = node_of(net, ask, case, room, steps, count), np.empty(len(room.lower))
-    found, closed, programmes = dive(net, node, target_of(plan, best), plan.programmes, x, no_record(net), 0)
+    found, closed, programmes = dive(net, node, target_of(plan, best), plan.programmes, x, no_record(), 0)
     best.effort[1] += programmes
     best.effort[2] += programmes if closed else 0
     offer(net, ask, case, best, x, room.matrix[0], steps.y)

@@ -117,6 +117,7 @@ def tighten(
 
 @compiled
 def keep(room: Room, steps: Steps) -> None:
+    """Let what was just evaluated be the best."""
     for i in range(len(steps.slopes)):
         steps.best_slopes[i], steps.best_reach[i] = steps.slopes[i], room.taken[0, i]
     for r in range(len(steps.multipliers)):

@@ -4,8 +4,8 @@ Enters: `Work`, all that measuring takes. Leaves: a `Measure`, with the same ans
 """
 
 from karenina.execution.memory import out_of_memory
-from karenina.execution.process_pool import processes
+from karenina.execution.process_pool import cores, processes
 from karenina.execution.ray_cluster import cluster
 from karenina.execution.work import Work
 
-__all__ = ["Work", "cluster", "out_of_memory", "processes"]
+__all__ = ["Work", "cluster", "cores", "out_of_memory", "processes"]
