@@ -52,7 +52,7 @@ def test_no_claim_is_wrong(family: str, activation: str) -> None:
         rng = np.random.default_rng([seed, *family.encode(), *activation.encode()])
         networks, box, objective = hostile(family, rng, (ACTIVATIONS[activation],))
         query = ask(networks, box, objective, int(seed == 2), rng)
-        goal = Goal(1e-3, time_limit=0.1) if seed == 1 else Goal(0.0, float(rng.choice([1e-2, 1e-9])), time_limit=0.1)
+        goal = Goal(1e-3, time_limit=0.05) if seed == 1 else Goal(0.0, float(rng.choice([1e-2, 1e-9])), time_limit=0.05)
         answers = [Engine("cpu", settings).answer(query, goal) for settings in PATHS.values()]
         for answer in answers:
             check_answer(query, answer, goal, rng)
@@ -73,7 +73,7 @@ def test_no_distance_is_wrong(family: str, name: str) -> None:
         if name == "class" and first.output_size < 2:
             first, second = (_two_outputs(network) for network in (first, second))
         for settings in PATHS.values():
-            goal, engine = Goal(0.0, 1e-2, time_limit=0.1), Engine("cpu", settings)
+            goal, engine = Goal(0.0, 1e-2, time_limit=0.05), Engine("cpu", settings)
             found = pairwise_disagreement_threshold(first, second, Domain(box), metric, goal=goal, backend=engine)
             check_disagreement(first, second, Domain(box), metric, found, rng)
 
