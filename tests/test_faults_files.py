@@ -109,13 +109,16 @@ def test_a_configuration_is_read_as_it_was_or_not_at_all(tmp_path: Path) -> None
         pass
     path, refused = tmp_path / "run.json", list[str]()
     data, rng = path.read_bytes(), random.Random(3)
-    for damaged in [*flips(data, rng), *(data[:length] for length in range(len(data) - 1))]:
+    for length in range(len(data) - 1):
+        with pytest.raises(ValueError):  # noqa: PT011  # whatever it says
+            unseal(data[:length])
+    for damaged in [*flips(data, rng), b"", data[:99]]:
         path.write_bytes(damaged)
         try:
             assert read_configuration(tmp_path) == CONFIGURATION
         except InputError as error:
             refused.append(str(error))
-    assert len(refused) > 1.9 * len(data)  # all but blanks that became other blanks
+    assert len(refused) > 0.9 * len(data)  # all but blanks that became other blanks
     assert set(refused) == {
         f"{path} is damaged: remove it and run karenina select again with the same --out; no measurement is lost"
     }
