@@ -16,7 +16,7 @@ FOUND: dict[str, tuple[str, bytes]] = {
     "a name with an odd escape in a pickle, which warned": ("state-dict", b"\x80\x00ce\\k\n."),
     "the same in the old format": (
         "torch-file",
-        b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03coat\x0e:\x98]\x93\xb4M\xeb\xd0A\x8a\\\x02h\nFloatStor",
+        b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03coat\x0e:\x98]\x93\xb4M\xeb\xd0A\x8a\\\x02h\nFloat",
     ),
     "the same in statistics": ("statistics", b"\x80\x02S'\\z'\n."),
     "a record with the right checksum that is none": ("journal", b"\xff\x00\x05"),

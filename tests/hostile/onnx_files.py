@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -144,7 +144,7 @@ def onnx_bomb_by_padding(folder: Path) -> str:
 def onnx_bomb_by_doubling(folder: Path) -> str:
     """Forty Concats of a tensor with itself."""
     names = ["x", *(f"d{k}" for k in range(39)), "y"]
-    nodes = [helper.make_node("Concat", [a, a], [b], axis=1) for a, b in itertools.pairwise(names)]
+    nodes = [helper.make_node("Concat", [a, a], [b], axis=1) for a, b in pairwise(names)]
     return _write(folder, _model(nodes))
 
 
@@ -160,9 +160,20 @@ def onnx_bomb_by_carrying(folder: Path) -> str:
 
 
 @hostile(MODEL)
-def onnx_of_a_million_levels(folder: Path) -> str:
+def onnx_bomb_by_convolving(folder: Path) -> str:
+    """Ten numbers as a kernel, and 8192 inputs: every layer is a matrix of half a gigabyte."""
+    names = ["x", *(f"h{k}" for k in range(9)), "y"]
+    nodes = []
+    for k, (a, b) in enumerate(pairwise(names)):
+        nodes.append(helper.make_node("Conv", [a, "w"], [f"c{k}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [b]))
+    return _write(folder, _model(nodes, [_tensor("w", np.ones((1, 1, 3, 3)))], shape=(1, 1, 64, 128)))
+
+
+@hostile(MODEL)
+def onnx_of_five_thousand_levels(folder: Path) -> str:
     names = ["x", *(f"h{k}" for k in range(5000)), "y"]
-    nodes = [helper.make_node("Tanh", [a], [b]) for a, b in itertools.pairwise(names)]
+    nodes = [helper.make_node("Tanh", [a], [b]) for a, b in pairwise(names)]
     return _write(folder, _model(nodes))
 
 

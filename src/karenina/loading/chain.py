@@ -7,6 +7,7 @@ and parallel branches become chains too. No weight is rounded on the way.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -98,26 +99,36 @@ def _split(group: Group, early: npt.NDArray[np.bool_], rows: Integers, levels: I
 
 def _assembled(groups: list[Group], levels: Integers, inputs: int) -> tuple[list[Layer], Integers]:
     """The layers, and where in the last one every atom is (-1: nowhere)."""
-    needed_until = np.zeros(len(levels), np.int64)
-    for group in groups:
-        np.maximum.at(needed_until, group.rows.columns, group.level - 1)
     position = np.full(len(levels), -1)
     position[:inputs] = np.arange(inputs)
     layers: list[Layer] = []
-    width, held, carrying = inputs, 0, 0
-    for level in range(1, max((group.level for group in groups), default=0) + 1):
-        members = [group for group in groups if group.level == level]
-        carried = np.flatnonzero((levels < level) & (needed_until >= level))
-        held += width * (sum(len(group.bias) for group in members) + len(carried))
-        carrying += width * len(carried)
-        check_size(held // 2)  # of all layers together
-        check_size(carrying, most=LARGEST // 2)  # what is carried far is in every one of them, at no cost to the file
+    width = inputs
+    for members, carried in _planned(groups, levels, inputs):
         layers.append(_layer(members, carried, position, width))
         atoms = np.concatenate([*(group.first + np.arange(len(group.bias)) for group in members), carried])
         position = np.full(len(levels), -1)
         position[atoms] = np.arange(len(atoms))
         width = len(atoms)
     return layers, position
+
+
+def _planned(groups: list[Group], levels: Integers, inputs: int) -> list[tuple[list[Group], Integers]]:
+    """For every layer its groups and the atoms it carries; refused, before any is built, if they are too large."""
+    needed_until = np.zeros(len(levels), np.int64)
+    by_level: dict[int, list[Group]] = defaultdict(list)
+    for group in groups:
+        np.maximum.at(needed_until, group.rows.columns, group.level - 1)
+        by_level[group.level].append(group)
+    plan, width, held, carrying = [], inputs, 0, 0
+    for level in range(1, max(by_level, default=0) + 1):
+        members = by_level[level]
+        carried = np.flatnonzero((levels < level) & (needed_until >= level))
+        neurons = sum(len(group.bias) for group in members) + len(carried)
+        held, carrying, width = held + width * neurons, carrying + width * len(carried), neurons
+        check_size(held // 2)  # of all layers together
+        check_size(carrying, most=LARGEST // 2)  # what is carried far is in every one of them, at no cost to the file
+        plan.append((members, carried))
+    return plan
 
 
 def _layer(members: list[Group], carried: Integers, position: Integers, width: int) -> Layer:
