@@ -19,6 +19,8 @@ FOUND: dict[str, tuple[str, bytes]] = {
         b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03coat\x0e:\x98]\x93\xb4M\xeb\xd0A\x8a\\\x02h\nFloat",
     ),
     "the same in statistics": ("statistics", b"\x80\x02S'\\z'\n."),
+    "a cell of a table of rewards that is too long": ("rewards", b"name,reward\na," + b"1" * 200_000),
+    "a manifest nested beyond measure": ("rewards", b'{"policies":' * 100_000),
     "a record with the right checksum that is none": ("journal", b"\xff\x00\x05"),
 }
 

@@ -69,7 +69,10 @@ def rewards_for(files: Mapping[str, str], good_above: float | None = None) -> Re
 
 
 def _from_csv(text: str, path: Path) -> Rewards:
-    rows = list(csv.reader(io.StringIO(text), skipinitialspace=True))
+    try:
+        rows = list(csv.reader(io.StringIO(text), skipinitialspace=True))
+    except csv.Error as error:
+        raise InputError(f"{path} is not a table of rewards: {error}") from None
     head = [title.strip().lower() for title in rows[0]] if rows else []
     if head[:1] not in (["name"], ["model"]) or "reward" not in head:
         raise InputError(f"{path} is not a table of rewards: {_EXAMPLE}")
@@ -117,6 +120,15 @@ def _from_manifest(text: str, path: Path) -> Rewards:
         earned = {name: float(rewards[setting]["mean"]) for name, rewards in policies.items()}
         good = {name: bool(rewards[setting]["good"]) for name, rewards in policies.items()}
         threshold = float(content["evaluation"]["threshold"])
-    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, IndexError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        IndexError,
+        KeyError,
+        RecursionError,
+        StopIteration,
+        TypeError,
+        ValueError,
+    ) as error:
         raise InputError(f"{path} is neither a table of rewards ({_EXAMPLE}) nor a population's manifest") from error
     return Rewards(earned, good, f"mean reward, {setting}", threshold)
