@@ -15,13 +15,14 @@ With u = 2^-53, n terms in a sum and any order of summation, fl(c W) differs fro
 entry, where g = n u / (1 - n u); so what is read at most H large adds at most g |c| (|W| H). fl(c slope) is off by
 u |c slope|, times the size of z, at most |W| H + |b|; constants likewise. Adding all these sizes (`size`) and
 multiplying once by a g for the largest number of terms covers every step; twice that covers the rounding of `size`
-itself and of the last sums. Underflow adds less than LEAST for each operation, times what is
-read. NaN and infinity compare as not proven.
+itself and of the last sums; constraints are summed one by one, so their part of `size` counts more the more there are.
+Underflow adds less than LEAST for each operation, times what is read (`extent`): inputs, pre-activations, activations.
+NaN and infinity compare as not proven.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -94,6 +95,7 @@ class Known:
     low: Array  # (boxes, neurons)
     high: Array
     reach: Array
+    extent: Array  # (boxes,) all that can be read up to here, summed up
     empty: Array  # (boxes,) whether a neuron would have to be on a side where it never is: no input is left
 
 
@@ -105,7 +107,7 @@ class Bounder:
         widths = [len(layer.bias) for layer in chain.layers]
         self.neurons, self.starts = sum(widths), np.cumsum([0, *widths]).tolist()
         terms = max(chain.inputs, *widths) + 4 * len(widths) + 32
-        self.gamma = terms * UNIT / (1 - terms * UNIT)
+        self.gamma, self.least = terms * UNIT / (1 - terms * UNIT), LEAST
 
     def bound(self, goal: Goal, boxes: Boxes, hints: Hints) -> Linear:
         """A linear function above the objective on each box."""
@@ -170,20 +172,22 @@ class Bounder:
             usual = np.full(sides.shape, np.nan)
             lines.append(self._lines(layer, known[k], usual))
             size = self._size(layer, known[k])
+            known[k] = replace(known[k], extent=known[k].extent + known[k].reach.sum(1) + size.sum(1))
         return known
 
     def _layer(self, k: int, boxes: Boxes, size: Array, known: list[Known], lines: list[Array]) -> Known:
         weight, bias = self._weights(self.chain.layers[k])
-        reach = (size @ abs(weight).T + abs(bias)) * self._numbers(np.array(1 + 2 * self.gamma))
+        reach = (size @ abs(weight).T + abs(bias)) * self._numbers(np.array(1 + 2 * self.gamma)) + self.least
+        extent = known[-1].extent if known else size.sum(1)
         low, high = -reach, reach.copy()
         for way in self._groups[k]:
             neurons, rows, biases = way[0]
             c, constant = np.concatenate([rows, -rows])[None], np.concatenate([biases, -biases])[None]
             span = np.concatenate([reach[:, neurons]] * 2, axis=1)
             c, constant, span = self._descend(way[1:], c, constant, span, known, lines)
-            most = self._most(c, constant, span, boxes, known)[1]
+            most = self._most(c, constant, span, boxes, extent)[1]
             high[:, neurons], low[:, neurons] = most[:, : len(neurons)], -most[:, len(neurons) :]
-        return Known(low, high, reach, np.zeros(len(low), bool))
+        return Known(low, high, reach, extent, np.zeros(len(low), bool))
 
     def _descend(
         self, way: list[Step], c: Array, constant: Array, size: Array, known: list[Known], lines: list[Array],
@@ -209,16 +213,15 @@ class Bounder:
             c = (c.reshape(-1, c.shape[2]) @ weight).reshape(*c.shape[:2], weight.shape[1])
         return c, constant, size
 
-    def _most(self, c: Array, constant: Array, size: Array, boxes: Boxes, known: list[Known]) -> tuple[Array, Array]:
+    def _most(self, c: Array, constant: Array, size: Array, boxes: Boxes, extent: Array) -> tuple[Array, Array]:
         """The constant with all rounding, and the maximum over the box, of c @ x + constant (boxes, rows)."""
         positive, negative = np.maximum(c, 0), np.minimum(c, 0)
         size = size + _each(positive - negative, np.maximum(abs(boxes.lower), abs(boxes.upper))) + abs(constant)
-        constant = constant + self._error(size, known)
+        constant = constant + self._error(size, extent)
         return constant, constant + _each(positive, boxes.upper) + _each(negative, boxes.lower)
 
-    def _error(self, size: Array, known: list[Known]) -> Array:
-        underflow = 1 + sum(layer.reach.sum(1) for layer in known)
-        return 2 * self.gamma * size + LEAST * np.asarray(underflow)[..., None]
+    def _error(self, size: Array, extent: Array) -> Array:
+        return 2 * self.gamma * size + self.least * (1 + extent)[:, None]
 
     def _finish(self, goal: Goal, boxes: Boxes, hints: Hints, known: list[Known]) -> Linear:
         """The objective and the weighted constraints, down to the inputs."""
@@ -233,9 +236,9 @@ class Bounder:
             weights, rest, times = self._numbers(row), self._numbers(np.array(offset)), self._numbers(times)[:, None]
             c, constant = c + times * weights, constant + times * rest
             size, start = size + times * abs(weights) * outputs, start + times * abs(rest)
-        start = start + size.sum(1)[:, None]
+        start = (start + size.sum(1)[:, None]) * (1 + len(goal.rows) // 16)
         c, constant, size = self._descend(self._whole, c[:, None], constant, start, known, lines, hints.coefficients)
-        constant, most = self._most(c, constant, size, boxes, known)
+        constant, most = self._most(c, constant, size, boxes, known[-1].extent)
         empty = np.any([layer.empty for layer in known], axis=0)
         return Linear(c[:, 0], constant[:, 0], np.where(empty, -np.inf, most[:, 0]))
 
@@ -267,7 +270,7 @@ class _Exact(Bounder):
 
     def __init__(self, chain: Chain) -> None:
         super().__init__(chain)
-        self.gamma = 0.0
+        self.gamma, self.least = 0.0, 0
 
     def _numbers(self, values: Array) -> Array:
         return exact(values)
@@ -275,7 +278,7 @@ class _Exact(Bounder):
     def _weights(self, layer: Layer) -> tuple[Array, Array]:
         return layer.exactly
 
-    def _error(self, size: Array, _known: list[Known]) -> Array:
+    def _error(self, size: Array, _extent: Array) -> Array:
         return size * 0
 
 
@@ -287,7 +290,7 @@ def _each(c: Array, values: Array) -> Array:
 def _both(first: Known, second: Known) -> Known:
     """What holds by either."""
     low, high = np.maximum(first.low, second.low), np.minimum(first.high, second.high)
-    return Known(low, high, second.reach, first.empty)
+    return replace(first, low=low, high=high, reach=second.reach)
 
 
 def _on_sides(known: Known, sides: Array) -> Known:
@@ -295,7 +298,7 @@ def _on_sides(known: Known, sides: Array) -> Known:
     low = np.where(sides > 0, np.maximum(known.low, 0), np.where(sides < 0, np.minimum(known.low, 0), known.low))
     high = np.where(sides < 0, np.minimum(known.high, 0), np.where(sides > 0, np.maximum(known.high, 0), known.high))
     empty = ((sides > 0) & (known.high < 0)) | ((sides < 0) & (known.low > 0))
-    return Known(low, high, known.reach, np.asarray(empty.any(1)))
+    return replace(known, low=low, high=high, empty=np.asarray(empty.any(1)))
 
 
 def _confirmed(found: Known, rounded: Known, bent: Array) -> Known:
@@ -303,7 +306,7 @@ def _confirmed(found: Known, rounded: Known, bent: Array) -> Known:
     low, high = exact(rounded.low), exact(rounded.high)
     if not (low <= found.low)[:, bent].all() or not (high >= found.high)[:, bent].all():
         raise Refused("a bound of a neuron was rounded the wrong way")
-    return Known(low, high, found.reach, found.empty)
+    return replace(found, low=low, high=high)
 
 
 def _slopes(kind: Kind, low: Array, high: Array, wished: Array) -> tuple[Array, Array]:

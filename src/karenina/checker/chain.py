@@ -22,7 +22,8 @@ __all__ = ["Chain", "Layer", "beside", "exact", "over"]
 
 Array = npt.NDArray[Any]  # of float64, or of exact fractions
 SINGLE = 2.0**-24  # the unit roundoff of float32
-LEAST_SINGLE = 2.0**-149
+LEAST_SINGLE = 2.0**-126  # what underflows may be lost, where results below are flushed to 0
+MOST_SINGLE = 3.4e38
 OPERATIONS = 64  # units in the last place that a float32 activation may be off
 IDENTITY = Kind("identity")
 
@@ -107,18 +108,22 @@ class Chain:
             steep, shift = self._growth(layer)
             gamma = terms * SINGLE / (1 - terms * SINGLE)
             reach = weight @ (size + error) + np.abs(layer.bias)
-            error = weight @ error + gamma * reach + SINGLE * np.abs(layer.bias) + terms * LEAST_SINGLE
+            lost = (terms + (size + error).sum()) * LEAST_SINGLE  # also where a weight underflows
+            error = weight @ error + gamma * reach + SINGLE * np.abs(layer.bias) + lost
             size = steep * reach + shift
             error = steep * error + OPERATIONS * SINGLE * (size + steep * error)
+            if not max(reach.max(), (size + error).max()) < MOST_SINGLE:
+                return float("inf")
         return float(error.max() * (1 + 1e-6))  # the float64 arithmetic here is off by far less
 
     @staticmethod
     def _growth(layer: Layer) -> tuple[Array, Array]:
-        """How steep each neuron's activation is, and its size at 0."""
+        """How steep each neuron's activation is, and its size at 0; of an elu, that of what it subtracts there."""
         steep, shift = np.ones(len(layer.bias)), np.zeros(len(layer.bias))
         for kind, start, end in layer.runs:
             steep[start:end] = kind.steepest
-            shift[start:end] = abs(float(kind.roughly(np.zeros(1))[0])) * (1 + 1e-9)
+            at_zero = kind.parameters[0] if kind.name == "elu" else float(kind.roughly(np.zeros(1))[0])
+            shift[start:end] = abs(at_zero) * (1 + 1e-9)
         return steep, shift
 
 

@@ -20,6 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from zipfile import BadZipFile
 
+import numpy as np
+
 from karenina.checker.reading import Certificate, Claim, Stream, read_certificate
 from karenina.checker.refusal import Refused
 from karenina.checker.selection import check_selection
@@ -65,9 +67,8 @@ def check(
             if on_pair:
                 on_pair(done, len(certificate.claims))
     selection = _selection(certificate)
-    strays = tuple(
-        max(network.stray(lower, upper) for lower, upper in certificate.domain) for network in certificate.networks
-    )
+    with np.errstate(all="ignore"):
+        strays = tuple(max(network.stray(*box) for box in certificate.domain) for network in certificate.networks)
     return Proved(certificate, nodes, bounded, exact_ones, selection, strays)
 
 
@@ -112,7 +113,8 @@ def _check_there(work: tuple[Path, int, int]) -> tuple[int, int, int]:
 
 def _check_pair(certificate: Certificate, claim: Claim, exactly: int) -> tuple[int, int, int]:
     try:
-        return _pair(certificate, claim, exactly)
+        with np.errstate(all="ignore"):  # what overflows is not proven, and said once
+            return _pair(certificate, claim, exactly)
     except Refused as error:
         names = f"{certificate.names[claim.first]} and {certificate.names[claim.second]}"
         raise Refused(f"{names}: {error}") from error

@@ -84,8 +84,8 @@ class Pair:
         if distance.name == "class" and self.outputs < 2:
             raise Refused("the class distance needs two outputs")
         for condition in distance.conditions:
-            if condition.rows.shape[1:] != (self.outputs,):
-                raise Refused("a condition does not have as many outputs as the networks")
+            if condition.rows.shape != (len(condition.offsets), self.outputs):
+                raise Refused("a condition does not have as many outputs as the networks, or offsets as rows")
         self._summed = distance.name in ("l1", "c-distance") and self.outputs > SIGN_PATTERNS
         self.bounder = Bounder(self._chain())
 

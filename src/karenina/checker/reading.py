@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,8 +31,10 @@ __all__ = ["COARSE", "FORMAT", "Certificate", "Claim", "Stream", "coarse_neurons
 Array = npt.NDArray[Any]
 FORMAT = "karenina certificate 1"
 COARSE = 255  # steps of a coarse slope
-MOST_TEXT = 1 << 28  # bytes of the JSON text
-MOST_WEIGHTS = 1 << 26  # numbers in a network
+MOST_TEXT = 1 << 26  # bytes of the JSON text
+MOST_WEIGHTS, MOST_IN_ALL = 1 << 21, 1 << 24  # numbers in a network, and in all: a small file can declare many
+MALFORMED = KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError
+UNREADABLE = OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,7 @@ class Certificate:
 
     path: Path
     names: tuple[str, ...]
-    files: tuple[dict[str, Any], ...]  # where each network came from
+    files: tuple[dict[str, str | None], ...]  # where each network came from
     networks: tuple[Chain, ...]
     domain: tuple[tuple[Array, Array], ...]
     distance: Distance
@@ -96,8 +99,10 @@ class Stream:
         slopes[fine] = self._read("<f8", int(fine.sum()), self._neurons)
         wanted[fine] = self._read("<f8", int(fine.sum()), self._neurons)
         multipliers[fine] = self._read("<f8", int(fine.sum()), self._constraints)
-        if not (multipliers >= 0).all():
+        if not ((multipliers >= 0) & (multipliers < np.inf)).all():
             raise Refused("a multiplier is negative or not a number")
+        if np.isinf(slopes).any() or np.isinf(wanted).any():
+            raise Refused("a slope or a coefficient is infinite")
         bounded = kinds != SPLIT
         return Nodes(kinds, axes, Hints(slopes[bounded], multipliers[bounded], wanted[bounded]))
 
@@ -139,15 +144,17 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except UNREADABLE as error:
         raise Refused(f"{path} cannot be read as a certificate: {error}") from error
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
-    try:
-        return archive.getinfo(name)
-    except KeyError as error:
-        raise Refused(f"there is no {name} in the certificate") from error
+    found = [info for info in archive.infolist() if info.filename == name]
+    if len(found) != 1:
+        raise Refused(f"the certificate has {len(found)} members of the name {name}, not one")
+    if found[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Refused(f"{name} is compressed in a way that certificates are not")
+    return found[0]
 
 
 def read_certificate(path: Path) -> Certificate:
@@ -158,30 +165,43 @@ def read_certificate(path: Path) -> Certificate:
         if len(text) > MOST_TEXT:
             raise Refused(f"{path}: the text of the certificate is too long")
         try:
-            return _certificate(path, archive, json.loads(text))
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+            return _certificate(path, archive, json.loads(text, object_pairs_hook=_distinct))
+        except MALFORMED as error:
             raise Refused(f"{path}: the text of the certificate is malformed: {error!r}") from error
+
+
+def _distinct(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, whose keys must not be there twice: who reads it should not have a choice."""
+    if len(dict(items)) != len(items):
+        raise Refused("the text of the certificate has a key twice")
+    return dict(items)
 
 
 def _certificate(path: Path, archive: zipfile.ZipFile, data: dict[str, Any]) -> Certificate:
     if data["format"] != FORMAT:
         raise Refused(f"{path} is not a {FORMAT!r} but a {data['format']!r}")
     names = tuple(str(network["name"]) for network in data["networks"])
+    _check_sizes([network["layers"] for network in data["networks"]])
     networks = tuple(_network(archive, k, network["layers"]) for k, network in enumerate(data["networks"]))
     for name, network, told in zip(names, networks, data["networks"], strict=True):
         if digest(network) != told["digest"]:
             raise Refused(f"{path}: the weights of {name} are not those the certificate was made for")
     domain = tuple((_numbers(box["lower"]), _numbers(box["upper"])) for box in data["domain"])
+    inputs = {network.inputs for network in networks} | {len(side) for box in domain for side in box}
+    if len(inputs) != 1:
+        raise Refused(f"{path}: the networks and the boxes do not all have the same inputs")
     if not domain or not all((lower <= upper).all() for lower, upper in domain):
         raise Refused(f"{path}: the domain is empty or a box is inverted")
     conditions = tuple(Condition(_table(c["rows"]), _numbers(c["offsets"])) for c in data["distance"]["conditions"])
-    claims = tuple(_claim(each, len(names)) for each in data["pairs"])
+    claims = tuple(_claim(each, len(names), *inputs) for each in data["pairs"])
+    if not claims:
+        raise Refused(f"{path} claims nothing")
     if len({claim.member for claim in claims}) != len(claims):
         raise Refused(f"{path}: a pair is claimed twice")
     return Certificate(
         path,
         names,
-        tuple(dict(network) for network in data["networks"]),
+        tuple(_source(network) for network in data["networks"]),
         networks,
         domain,
         Distance(data["distance"]["name"], conditions),
@@ -190,7 +210,13 @@ def _certificate(path: Path, archive: zipfile.ZipFile, data: dict[str, Any]) -> 
     )
 
 
-def _claim(data: dict[str, Any], networks: int) -> Claim:
+def _source(told: dict[str, Any]) -> dict[str, str | None]:
+    """Where a network came from, and how it was read."""
+    keys = "file", "sha256", "action", "normalisation", "activation"
+    return {key: None if told[key] is None else str(told[key]) for key in keys}
+
+
+def _claim(data: dict[str, Any], networks: int, inputs: int) -> Claim:
     first, second = int(data["first"]), int(data["second"])
     if not 0 <= first < second < networks:
         raise Refused(f"there is no pair {first}, {second}")
@@ -198,15 +224,29 @@ def _claim(data: dict[str, Any], networks: int) -> Claim:
     if not -np.inf < lower <= upper < np.inf:
         raise Refused(f"[{lower}, {upper}] is not an interval")
     witnesses = tuple(Witness(int(w["box"]), int(w["condition"]), _numbers(w["x"])) for w in data["witnesses"])
+    if any(len(witness.x) != inputs for witness in witnesses):
+        raise Refused("a witness does not have as many inputs as the networks")
     return Claim(first, second, lower, upper, witnesses, tuple(int(choice) for choice in data["choices"]))
+
+
+def _shapes(layers: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return [(int(layer["neurons"]), int(layer["inputs"])) for layer in layers]
+
+
+def _check_sizes(networks: list[list[dict[str, Any]]]) -> None:
+    """Refuse networks of no size, or of such a size that looking at them is a burden, before their weights are read."""
+    shapes = [_shapes(layers) for layers in networks]
+    if not shapes or not all(shapes) or min(min(shape) for each in shapes for shape in each) <= 0:
+        raise Refused("a network declares no layers, or layers of no size")
+    counts = [sum(n * m + n for n, m in each) for each in shapes]
+    if max(counts) > MOST_WEIGHTS or sum(counts) > MOST_IN_ALL:
+        raise Refused(f"a network declares more than {MOST_WEIGHTS} numbers, or all of them more than {MOST_IN_ALL}")
 
 
 def _network(archive: zipfile.ZipFile, number: int, layers: list[dict[str, Any]]) -> Chain:
     """The layers, their weights and biases one after the other in one member."""
-    shapes = [(int(layer["neurons"]), int(layer["inputs"])) for layer in layers]
+    shapes = _shapes(layers)
     count = sum(n * m + n for n, m in shapes)
-    if not 0 < count <= MOST_WEIGHTS or min(min(shape) for shape in shapes) <= 0:
-        raise Refused(f"network {number} declares layers of shapes {shapes}")
     with archive.open(_member(archive, f"networks/{number}")) as file:
         data = file.read(8 * count + 1)
     if len(data) != 8 * count:

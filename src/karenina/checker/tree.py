@@ -43,7 +43,7 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 BATCH = 256
-MOST_OPEN = 1 << 22  # nodes on the stack: more is no proof but an attack
+MOST_OPEN = 1 << 28  # bytes of boxes on the stack: more is no proof but an attack
 SPLIT, CUT, LEAF, FINE = range(4)
 
 
@@ -96,7 +96,10 @@ class Sample:
     def verify(self) -> int:
         """Re-derive the chosen ones exactly; how many."""
         for question, boxes, hints, cut in self._chosen:
-            linear = question.bounder.verify(question.goal, boxes, hints)
+            try:
+                linear = question.bounder.verify(question.goal, boxes, hints)
+            except (OverflowError, ValueError) as error:  # of infinity or NaN
+                raise Refused("the bounds of a node are beyond float64, and exact arithmetic has none") from error
             claim = Fraction(question.claim)
             holds = linear.most[0] <= claim if cut is None else _cut_holds(linear, boxes, cut, claim)
             if not holds:
@@ -117,8 +120,8 @@ def replay(question: Question, source: Source, sample: Sample) -> int:
         children = halved(batch[split], taken.axes[split], inputs)
         stack = joined(stack, children)
         nodes += count
-        if len(stack.lower) > MOST_OPEN:
-            raise Refused(f"more than {MOST_OPEN} nodes are open at once")
+        if sum(part.nbytes for part in _parts(stack)) > MOST_OPEN:
+            raise Refused(f"{len(stack.lower)} nodes are open at once, which is too many")
     return nodes
 
 
@@ -143,7 +146,8 @@ def _bounded(question: Question, batch: Boxes, nodes: Nodes, before: int, sample
         first = int(np.flatnonzero(~proven)[0])
         raise Refused(f"node {before + int(where[first])} is bounded by {linear.most[first]}, not by the claim")
     cut = cut_off(linear, boxes, question.claim)
-    sample.offer(question, boxes, nodes.hints, cut, kinds == CUT)
+    told = np.isfinite(linear.most) | (kinds != CUT)  # else nothing was cut off
+    sample.offer(question, boxes[told], nodes.hints[told], cut[told], kinds[told] == CUT)
     lower, upper = batch.lower.copy(), batch.upper.copy()
     lower[where[kinds == CUT]], upper[where[kinds == CUT]] = cut.lower[kinds == CUT], cut.upper[kinds == CUT]
     return Boxes(lower, upper, batch.sides)

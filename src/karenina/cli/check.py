@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -74,7 +74,8 @@ def _compare_models(certificate: Certificate, folder: Path | None) -> None:
         if hashlib.sha256(file.read_bytes()).hexdigest() != told["sha256"]:
             raise Refused(f"{file} is not the file of {name} that the certificate was made for")
         try:
-            read = load(file, action=told["action"], normalisation=beside, activation=told["activation"])
+            action: Literal["raw", "executed"] = "executed" if told["action"] == "executed" else "raw"
+            read = load(file, action=action, normalisation=beside, activation=told["activation"])
         except KareninaError as error:
             raise Refused(f"{file}: {error}") from error
         if digest(chain_of(read)) != digest(network):
@@ -93,13 +94,18 @@ def _plain(distance: Distance) -> tuple[object, ...]:
 
 def _compare_run(certificate: Certificate, folder: Path) -> None:
     """That the certificate is about this run, and says what its result says."""
-    from karenina.certificate import checked_distance
+    from karenina.certificate import checked_distance, network_of
     from karenina.checker import Refused
     from karenina.distance import distance
     from karenina.domain_file import domain_from_toml
     from karenina.store import read_configuration, read_result
 
     recorded, result = read_configuration(folder), read_result(folder)
+    networks = {
+        name: network_of(each).digest() for name, each in zip(certificate.names, certificate.networks, strict=True)
+    }
+    if networks != {model.name: model.digest for model in recorded.models}:
+        raise Refused("the certificate is about other models than the run")
     domain = domain_from_toml(recorded.domain_text, recorded.domain_file)
     sides = [(box.lower.tolist(), box.upper.tolist()) for box in domain.boxes]
     if sides != [(lower.tolist(), upper.tolist()) for lower, upper in certificate.domain]:
