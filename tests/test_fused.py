@@ -293,6 +293,20 @@ def test_a_table_on_the_gpu_is_the_cpus(distance: str) -> None:
 
 
 @needs_gpu
+def test_many_pairs_on_the_gpu_are_answered_as_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    networks = [dense_network(rng, (4, 16, 8, 1)).named(f"n{k}") for k in range(8)]
+    domain, goal = Domain([Box([-1.0] * 4, [1.0] * 4), Box([2.0] * 4, [3.0] * 4)]), Goal(1e-4)
+    few = disagreement_table(networks, domain, goal=goal, backend=Engine("cuda"))
+    asked = count_calls(monkeypatch, Asked, "of_pairs")
+    monkeypatch.setattr("karenina.disagreement.measure.MANY", 1)
+    many = disagreement_table(networks, domain, goal=goal, backend=Engine("cuda"))
+    assert sum(asked) == 28
+    np.testing.assert_array_equal(many.lower, few.lower)
+    np.testing.assert_array_equal(many.upper, few.upper)
+
+
+@needs_gpu
 def test_more_cases_than_fit_are_split_up(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     queries = pairs_of(rng, [dense_network(rng, (2, 4, 1)) for _ in range(4)], 0)
