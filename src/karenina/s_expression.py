@@ -15,7 +15,7 @@ from karenina.errors import InputError
 __all__ = ["Form", "read_forms"]
 
 _TOKEN = re.compile(r'[()\n]|;[^\n]*|"[^"]*"|\|[^|]*\||[^\s();"|]+|["|]')
-_PARTS = 10_000_000  # of one top-level form: a file of VNN-COMP has less than a million
+_PARTS = 4_000_000  # of one top-level form: a file of VNN-COMP has less than a million
 _DEPTH = 200  # no specification nests so deep, and a reader that recurses stays far from Python's limit
 
 
