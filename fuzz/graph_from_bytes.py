@@ -7,9 +7,10 @@ names so far (or a name that is not there), attributes with odd values, constant
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 
 from karenina.loading.onnx_operators import OPERATORS
@@ -82,7 +83,7 @@ def _tensor(choices: _Bytes, name: str) -> TensorProto:
     kind = choices.one_of((np.float32, np.float64, np.float16, np.int64, np.int32, np.bool_))
     values = np.array([choices.one_of(_NUMBERS) for _ in range(min(int(np.prod(shape)), 40))])
     with np.errstate(all="ignore"):
-        array = np.resize(values if values.size else np.ones(1), shape).astype(kind)
+        array: npt.NDArray[Any] = np.resize(values if values.size else np.ones(1), shape).astype(kind)
     tensor = numpy_helper.from_array(array, name)
     if choices.below(8) == 7:
         tensor.dims[:] = choices.integers()

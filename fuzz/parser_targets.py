@@ -106,7 +106,7 @@ def _sb3(data: bytes, folder: Path) -> None:
         archive.writestr("policy.pth", weights)
     for action in ("raw", "executed"):
         try:
-            _check_network(load(file, action=action))  # type: ignore[arg-type]
+            _check_network(load(file, action=action))
         except KareninaError:
             continue
 

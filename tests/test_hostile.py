@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import TOY, write_onnx
+from command_line import TOY, karenina, write_onnx
 from hostile import CASES
 from hostile.case import MARKER, Case, build, good_files
-from hostile.packed_files import payload, sb3_zip
+from hostile.packed_files import payload, sb3_zip, torch_file
 
 from karenina.cli import run
 
@@ -178,4 +178,17 @@ def test_what_a_saved_policy_holds_for_unpickling_is_left_alone(
     asked = ["pdt", "policy.zip", "policy.zip", "--domain", "domain.toml", "--action", "executed"]
     assert run(asked) == 0
     assert "upper" in capsys.readouterr().out
+    assert not (tmp_path / MARKER).exists()
+
+
+def test_the_installed_command_says_the_same(tmp_path: Path) -> None:
+    """In a process of its own, with a name that is no text, on a pipe for a terminal."""
+    folder = tmp_path / "here"
+    good_files(folder)
+    bad = os.fsdecode(b"\x1b[31m\xff.pt")
+    (folder / bad).write_bytes(torch_file(payload(folder)))
+    done = karenina("pdt", bad, "good.onnx", "--domain", "domain.toml", directory=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: \\x1b[31m\\udcff.pt: ")
+    assert done.stderr.count("\n") == 1
     assert not (tmp_path / MARKER).exists()
