@@ -90,7 +90,7 @@ def _fuzz(name: str, seconds: int, out: Path) -> None:
     import torch
     from torch._weights_only_unpickler import Unpickler
 
-    Unpickler.load = atheris.instrument_func(Unpickler.load)
+    Unpickler.load = atheris.instrument_func(Unpickler.load)  # type: ignore[method-assign]
     torch.set_num_threads(1)
     sys.path.insert(0, str(Path(__file__).parent))
     with atheris.instrument_imports(include=_INSTRUMENTED):
