@@ -290,11 +290,12 @@ def caught_by(mutant: Mutant, folder: Path) -> str:
         "-c",
         str(TESTS.parent / "pyproject.toml"),
     ]
+    quick = {"NUMBA_OPT": "0", "NUMBA_LOOP_VECTORIZE": "0"}  # most of the time goes into compiling
     kept = {"NUMBA_CACHE_DIR": str(folder / "numba"), "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis")}
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *files],
         cwd=TESTS.parent,
-        env={**os.environ, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1", **kept},
+        env={**os.environ, "PYTHONPATH": str(folder / "src"), "OMP_NUM_THREADS": "1", **quick, **kept},
         capture_output=True,
         text=True,
         timeout=LONGEST,
