@@ -6,6 +6,8 @@ Every case of `hostile.CASES` goes through the real command line in a process th
 from __future__ import annotations
 
 import base64
+import fcntl
+import hashlib
 import json
 import os
 import pickle
@@ -39,17 +41,17 @@ class Outcome:
 
     result: dict[str, Any]
     bad: str
-    before: dict[str, bytes]
-    after: dict[str, bytes]
+    before: dict[str, str]
+    after: dict[str, str]
     around: Path
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, also those that no program should open."""
+def content(folder: Path) -> dict[str, str]:
+    """Every file of a folder by a hash, also those that no program should open."""
     files = {}
     for path in sorted(folder.rglob("*")):
         plain = path.is_file() and not path.is_symlink()
-        files[str(path.relative_to(folder))] = path.read_bytes() if plain else b""
+        files[str(path.relative_to(folder))] = hashlib.sha256(path.read_bytes() if plain else b"").hexdigest()
     return files
 
 
@@ -71,7 +73,19 @@ def watched(tasks: list[tuple[Path, list[str]]], place: Path) -> list[dict[str, 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    place = tmp_path_factory.mktemp("hostile")
+    """All outcomes; where several processes share the tests, one of them computes them for all."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return computed(tmp_path_factory.mktemp("hostile"))
+    shared = tmp_path_factory.getbasetemp().parent / "hostile.pickle"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            shared.write_bytes(pickle.dumps(computed(tmp_path_factory.mktemp("hostile"))))
+    found: dict[str, Outcome] = pickle.loads(shared.read_bytes())
+    return found
+
+
+def computed(place: Path) -> dict[str, Outcome]:
     good_files(place / "good")
     tasks = [(place / "good", list(arguments)) for arguments in GOOD]
     built = [build(case, place / case.name) for case in CASES]
