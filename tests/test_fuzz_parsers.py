@@ -21,6 +21,8 @@ FOUND: dict[str, tuple[str, bytes]] = {
     "the same in statistics": ("statistics", b"\x80\x02S'\\z'\n."),
     "a cell of a table of rewards that is too long": ("rewards", b"name,reward\na," + b"1" * 200_000),
     "a manifest nested beyond measure": ("rewards", b'{"policies":' * 100_000),
+    "a result with outputs of one model": ("run", b"\x00\xff\xff["),
+    "a result with a number beyond float64": ("run", b"\x00\xff[\x82"),
     "a record with the right checksum that is none": ("journal", b"\xff\x00\x05"),
 }
 

@@ -50,7 +50,7 @@ def read_run(folder: Path) -> FinishedRun:
     result = read_result(folder)
     try:
         selection = selection_from_dictionary(result)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         where = folder / _RESULT
         raise InputError(f"{where} is damaged: the same karenina select, or karenina resume, writes it anew") from error
     if selection.names != tuple(model.name for model in asked.models):
