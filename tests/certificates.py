@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from random_networks import dense_network
 
-from karenina.certificate import Source, Subject, chain_of, selection_claims, write_certificate
+from karenina.certificate import Source, Subject, selection_claims, write_certificate
 from karenina.checker.activations import Kind
 from karenina.checker.chain import Chain, Layer
 from karenina.checker.reading import digest
@@ -165,7 +165,7 @@ def with_digests(text: dict[str, Any], members: dict[str, bytes]) -> dict[str, A
 
 def chain_from(layers: list[dict[str, Any]], data: bytes) -> Chain:
     """A network as a certificate has it."""
-    values, made = np.frombuffer(data, "<f8"), []
+    values, made = np.frombuffer(data, "<f8").copy(), []
     for layer in layers:
         n, m = layer["neurons"], layer["inputs"]
         runs = tuple((Kind(r["name"], tuple(r["parameters"])), r["first"], r["end"]) for r in layer["activations"])
@@ -206,7 +206,7 @@ MAKERS: dict[str, Callable[[], Made]] = {
     "l1": lambda: _made(_networks(1, 2, (2, 6, 6, 1)), SQUARE, "l1", (), False),
     "linf": lambda: _made(_networks(2, 2, (2, 5, 2)), UNION, "linf", (), False),
     "class": lambda: _made(_networks(3, 2, (2, 6, 3)), SQUARE, "class", (), False),
-    "c-distance": lambda: _made(_networks(4, 2, (2, 6, 2)), UNION, "c-distance", ("y0 >= 0", "y0 <= 0"), False),
+    "c-distance": lambda: _made(_networks(3, 2, (2, 6, 2)), UNION, "c-distance", ("y0 >= 0", "y0 <= 0"), False),
     "tanh": lambda: _made(_networks(5, 2, (2, 4, 1), Activation("tanh")), SQUARE, "l1", (), False),
     "selection": lambda: _made(_networks(6, 5, (2, 4, 1)), SQUARE, "l1", (), True),
 }
@@ -216,35 +216,6 @@ MAKERS: dict[str, Callable[[], Made]] = {
 def made(which: str) -> Made:
     """One of the certificates, made when it is first asked for."""
     return MAKERS[which]()
-
-
-def sampled(first: Chain, second: Chain, boxes: Sequence[tuple[Array, Array]], claim: Claimed, points: int) -> float:
-    """At least how large the disagreement is, by a grid of points: for the c-distance 0, which is no easy maximum."""
-    if claim.name == "c-distance":
-        return 0.0
-    best = 0.0
-    for lower, upper in boxes:
-        x = np.stack(np.meshgrid(*(np.linspace(a, b, points) for a, b in zip(lower, upper, strict=True))), -1)
-        flat = x.reshape(-1, len(lower))
-        a, b = roughly(first, flat), roughly(second, flat)
-        best = max(best, float(_distances(claim.name, a, b).max(initial=0.0)))
-    return best
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """The distance of a certificate, by name."""
-
-    name: str
-
-
-def _distances(name: str, a: Array, b: Array) -> Array:
-    """By the definition, of outputs (points, outputs)."""
-    if name in ("l1", "linf"):
-        gaps = np.abs(a - b)
-        return np.asarray(gaps.sum(1) if name == "l1" else gaps.max(1))
-    i, j, at = a.argmax(1), b.argmax(1), np.arange(len(a))
-    return np.asarray(a[at, i] - a[at, j] + b[at, j] - b[at, i])
 
 
 def roughly(chain: Chain, x: Array) -> Array:
@@ -269,10 +240,6 @@ def _activated(kind: Kind, z: Array) -> Array:
         "softplus": lambda v: np.logaddexp(v, 0),
     }
     return functions[kind.name](z)
-
-
-def chains_of(about: Subject) -> list[Chain]:
-    return [chain_of(network) for network in about.networks]
 
 
 def is_no_claim(value: float) -> bool:

@@ -217,20 +217,20 @@ def _source(told: dict[str, Any]) -> dict[str, str | None]:
 
 
 def _claim(data: dict[str, Any], networks: int, inputs: int) -> Claim:
-    first, second = int(data["first"]), int(data["second"])
+    first, second = _count(data["first"]), _count(data["second"])
     if not 0 <= first < second < networks:
         raise Refused(f"there is no pair {first}, {second}")
-    lower, upper = float(data["lower"]), float(data["upper"])
+    lower, upper = _number(data["lower"]), _number(data["upper"])
     if not -np.inf < lower <= upper < np.inf:
         raise Refused(f"[{lower}, {upper}] is not an interval")
-    witnesses = tuple(Witness(int(w["box"]), int(w["condition"]), _numbers(w["x"])) for w in data["witnesses"])
+    witnesses = tuple(Witness(_count(w["box"]), _count(w["condition"]), _numbers(w["x"])) for w in data["witnesses"])
     if any(len(witness.x) != inputs for witness in witnesses):
         raise Refused("a witness does not have as many inputs as the networks")
-    return Claim(first, second, lower, upper, witnesses, tuple(int(choice) for choice in data["choices"]))
+    return Claim(first, second, lower, upper, witnesses, tuple(map(_count, data["choices"])))
 
 
 def _shapes(layers: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    return [(int(layer["neurons"]), int(layer["inputs"])) for layer in layers]
+    return [(_count(layer["neurons"]), _count(layer["inputs"])) for layer in layers]
 
 
 def _check_sizes(networks: list[list[dict[str, Any]]]) -> None:
@@ -259,11 +259,23 @@ def _network(archive: zipfile.ZipFile, number: int, layers: list[dict[str, Any]]
 
 
 def _run(run: dict[str, Any]) -> tuple[Kind, int, int]:
-    return Kind(str(run["name"]), tuple(map(float, run["parameters"]))), int(run["first"]), int(run["end"])
+    return Kind(str(run["name"]), tuple(map(_number, run["parameters"]))), _count(run["first"]), _count(run["end"])
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value
 
 
 def _numbers(values: list[Any]) -> Array:
-    array = np.array([float(value) for value in values], dtype=np.float64)
+    array = np.array([_number(value) for value in values], dtype=np.float64)
     if not np.isfinite(array).all():
         raise Refused("a number is not finite")
     return array
