@@ -170,7 +170,7 @@ def _objective(rng: np.random.Generator, size: int) -> Array:
 def _goal(rng: np.random.Generator, kind: str) -> Goal:
     limit = float(rng.choice([0.0, 0.05, 0.3, 0.6], p=[0.05, 0.15, 0.6, 0.2]))
     if kind == "selection":
-        return Goal(float(rng.choice([1e-2, 0.1])), time_limit=20.0)  # its laws need exact pairs
+        return Goal(float(rng.choice([1e-2, 0.1])), time_limit=3.0)  # its laws need exact pairs
     match rng.integers(4):
         case 0:
             return Goal(0.0, float(rng.choice([1e-1, 1e-3, 1e-6])), time_limit=limit)

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a script, the folder of tests is not on the path
 
-from engine_mutants import MUTANTS, Mutant, caught_by
+from engine_mutants import CONTROL, MUTANTS, Mutant, caught_by
 
 pytestmark = pytest.mark.slow
 
@@ -25,12 +25,20 @@ def test_a_broken_engine_is_noticed(mutant: Mutant, tmp_path: Path) -> None:
     assert caught, f"no test noticed: {mutant.name}"
 
 
+def test_a_whole_engine_passes(tmp_path: Path) -> None:
+    assert caught_by(CONTROL, tmp_path) == ""
+
+
 def test_there_are_enough_mutants() -> None:
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 12
 
 
 if __name__ == "__main__":
-    chosen = [mutant for mutant in MUTANTS if not sys.argv[1:] or any(word in mutant.name for word in sys.argv[1:])]
+    chosen = [
+        mutant
+        for mutant in (CONTROL, *MUTANTS)
+        if not sys.argv[1:] or any(word in mutant.name for word in sys.argv[1:])
+    ]
     for mutant in chosen:
         with tempfile.TemporaryDirectory() as folder:
             caught = caught_by(mutant, Path(folder))
