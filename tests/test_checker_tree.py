@@ -140,9 +140,10 @@ def test_a_sample_is_drawn_from_all_nodes() -> None:
     assert counts.max() < 120
 
 
-def test_nodes_that_only_multiply_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", ["MOST_OPEN", "MOST_BYTES"])
+def test_nodes_that_only_multiply_are_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream of splits would fill the memory: it ends in one sentence."""
-    monkeypatch.setattr(tree, "MOST_OPEN", 1 << 16)
+    monkeypatch.setattr(tree, limit, 1 << 10)
     with pytest.raises(Refused, match="open at once"):
         nodes_of(question(1.0), *[(SPLIT, 0)] * 100_000)
 

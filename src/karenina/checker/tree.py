@@ -43,7 +43,7 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 BATCH = 256
-MOST_OPEN = 1 << 28  # bytes of boxes on the stack: more is no proof but an attack
+MOST_OPEN, MOST_BYTES = 1 << 18, 1 << 28  # nodes on the stack, and their size: more is no proof but an attack
 SPLIT, CUT, LEAF, FINE = range(4)
 
 
@@ -120,7 +120,7 @@ def replay(question: Question, source: Source, sample: Sample) -> int:
         children = halved(batch[split], taken.axes[split], inputs)
         stack = joined(stack, children)
         nodes += count
-        if sum(part.nbytes for part in _parts(stack)) > MOST_OPEN:
+        if len(stack.lower) > MOST_OPEN or sum(part.nbytes for part in _parts(stack)) > MOST_BYTES:
             raise Refused(f"{len(stack.lower)} nodes are open at once, which is too many")
     return nodes
 
