@@ -54,7 +54,7 @@ CORE_LIBRARIES = {"torch", "numpy", "onnx"}
 MAY_NEED_MORE = ("backends", "zoo", "experiments")
 COMPILED = tuple(
     f"engine.{name}"
-    for name in ("room", "forward", "near", "box", "tighten_box", "explore", "climb", "tableau", "dive")
+    for name in ("room", "forward", "near", "box", "tighten_box", "explore", "climb", "tableau", "dive", "record")
 )
 # Third-party imports at the top of a core module or of a package's modules, each with its reason.
 ALLOWED = {

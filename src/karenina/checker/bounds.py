@@ -33,7 +33,7 @@ from karenina.checker.activations import Kind
 from karenina.checker.chain import IDENTITY, Chain, Layer, exact
 from karenina.checker.refusal import Refused
 
-__all__ = ["Bounder", "Boxes", "Goal", "Hints", "Linear"]
+__all__ = ["Bounder", "Boxes", "Goal", "Hints", "Known", "Linear"]
 
 Array = npt.NDArray[Any]  # of float64, or of exact fractions
 UNIT = 2.0**-53
