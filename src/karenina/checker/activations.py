@@ -26,7 +26,7 @@ __all__ = ["Kind"]
 
 Array = npt.NDArray[Any]  # of float64, or of exact fractions
 UNIT = 2.0**-53
-LIBRARY = 16 * UNIT  # what tanh, exp, expm1 and log1p of numpy may be off, relatively; exact arithmetic checks samples
+LIBRARY = 32 * UNIT  # what tanh, exp, expm1 and log1p of numpy may be off, relatively; exact arithmetic checks samples
 DIGITS = decimal.Context(prec=60, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 FAR = Fraction(10**4)  # beyond, a sigmoid is 1 to thousands of digits
 PARAMETERS = {

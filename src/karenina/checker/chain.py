@@ -25,6 +25,7 @@ SINGLE = 2.0**-24  # the unit roundoff of float32
 LEAST_SINGLE = 2.0**-126  # what underflows may be lost, where results below are flushed to 0
 MOST_SINGLE = 3.4e38
 OPERATIONS = 64  # units in the last place that a float32 activation may be off
+MOST_ENTRIES = 1 << 23  # of a matrix of two networks side by side: more is a burden, not a network
 IDENTITY = Kind("identity")
 
 
@@ -140,6 +141,8 @@ def beside(first: Chain, second: Chain) -> Chain:
     depth, layers = max(len(first.layers), len(second.layers)), []
     for k, (a, b) in enumerate(zip(_padded(first, depth), _padded(second, depth), strict=True)):
         rows, columns = a.weight.shape
+        if (rows + len(b.bias)) * (columns + b.weight.shape[1]) > MOST_ENTRIES:
+            raise Refused("two networks of a pair are too large to be looked at side by side")
         weight = np.zeros((rows + len(b.bias), columns + b.weight.shape[1]))
         weight[:rows, :columns], weight[rows:, columns:] = a.weight, b.weight
         if k == 0:

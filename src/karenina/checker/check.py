@@ -75,7 +75,7 @@ def check(
 @contextmanager
 def _results(certificate: Certificate, jobs: int, exactly: int) -> Iterator[Iterator[tuple[int, int, int]]]:
     """What `_check_pair` says of all pairs, in order."""
-    work = [(certificate.path, place, exactly) for place in range(len(certificate.claims))]
+    work = [(certificate.path, certificate.text, place, exactly) for place in range(len(certificate.claims))]
     if jobs == 1 or len(work) == 1:
         yield (_check_pair(certificate, claim, exactly) for claim in certificate.claims)
         return
@@ -104,10 +104,12 @@ def one_thread_each() -> Iterator[None]:
 _read_once = lru_cache(maxsize=1)(read_certificate)
 
 
-def _check_there(work: tuple[Path, int, int]) -> tuple[int, int, int]:
+def _check_there(work: tuple[Path, str, int, int]) -> tuple[int, int, int]:
     """In another process, which reads the certificate once."""
-    path, place, exactly = work
+    path, text, place, exactly = work
     certificate = _read_once(path)
+    if certificate.text != text:
+        raise Refused(f"{path} was changed while it was checked")
     return _check_pair(certificate, certificate.claims[place], exactly)
 
 

@@ -104,6 +104,8 @@ class Pair:
         if not claim >= 0:
             raise Refused(f"no disagreement is below 0, but at most {claim} is claimed")
         for (lower, upper), choice in zip(self.domain, choices, strict=True):
+            if not 0 <= choice < max(1, len(self.distance.conditions)):
+                raise Refused(f"there is no condition {choice}")
             for goal in self._goals(choice):
                 yield Question(self.bounder, goal, lower, upper, claim)
 
@@ -119,8 +121,6 @@ class Pair:
                     yield Goal(np.concatenate([row, -row]), rows, offsets)
             case _:
                 if self.distance.conditions:
-                    if not 0 <= choice < len(self.distance.conditions):
-                        raise Refused(f"there is no condition {choice}")
                     rows, offsets = self._both(self.distance.conditions[choice], size)
                 if self._summed:
                     yield Goal(np.concatenate([np.zeros(2 * n), np.ones(n)]), rows, offsets)

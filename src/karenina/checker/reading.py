@@ -33,6 +33,7 @@ FORMAT = "karenina certificate 1"
 COARSE = 255  # steps of a coarse slope
 MOST_TEXT = 1 << 26  # bytes of the JSON text
 MOST_WEIGHTS, MOST_IN_ALL = 1 << 21, 1 << 24  # numbers in a network, and in all: a small file can declare many
+MOST_LAYERS, MOST_OUTPUTS = 1 << 8, 1 << 10
 MALFORMED = KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError, MemoryError
 UNREADABLE = OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError
 
@@ -58,6 +59,7 @@ class Certificate:
     """What is claimed, and of what."""
 
     path: Path
+    text: str  # a hash of all but the nodes
     names: tuple[str, ...]
     files: tuple[dict[str, str | None], ...]  # where each network came from
     networks: tuple[Chain, ...]
@@ -165,7 +167,8 @@ def read_certificate(path: Path) -> Certificate:
         if len(text) > MOST_TEXT:
             raise Refused(f"{path}: the text of the certificate is too long")
         try:
-            return _certificate(path, archive, json.loads(text, object_pairs_hook=_distinct))
+            data = json.loads(text, object_pairs_hook=_distinct)
+            return _certificate(path, archive, data, hashlib.sha256(text).hexdigest())
         except MALFORMED as error:
             raise Refused(f"{path}: the text of the certificate is malformed: {error!r}") from error
 
@@ -177,7 +180,7 @@ def _distinct(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(items)
 
 
-def _certificate(path: Path, archive: zipfile.ZipFile, data: dict[str, Any]) -> Certificate:
+def _certificate(path: Path, archive: zipfile.ZipFile, data: dict[str, Any], text: str) -> Certificate:
     if data["format"] != FORMAT:
         raise Refused(f"{path} is not a {FORMAT!r} but a {data['format']!r}")
     names = tuple(str(network["name"]) for network in data["networks"])
@@ -200,6 +203,7 @@ def _certificate(path: Path, archive: zipfile.ZipFile, data: dict[str, Any]) -> 
         raise Refused(f"{path}: a pair is claimed twice")
     return Certificate(
         path,
+        text,
         names,
         tuple(_source(network) for network in data["networks"]),
         networks,
@@ -241,6 +245,8 @@ def _check_sizes(networks: list[list[dict[str, Any]]]) -> None:
     counts = [sum(n * m + n for n, m in each) for each in shapes]
     if max(counts) > MOST_WEIGHTS or sum(counts) > MOST_IN_ALL:
         raise Refused(f"a network declares more than {MOST_WEIGHTS} numbers, or all of them more than {MOST_IN_ALL}")
+    if max(map(len, shapes)) > MOST_LAYERS or max(each[-1][0] for each in shapes) > MOST_OUTPUTS:
+        raise Refused(f"a network declares more than {MOST_LAYERS} layers or {MOST_OUTPUTS} outputs")
 
 
 def _network(archive: zipfile.ZipFile, number: int, layers: list[dict[str, Any]]) -> Chain:
