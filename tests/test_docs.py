@@ -28,6 +28,7 @@ from reports import make_run
 
 import karenina
 from karenina import cli
+from karenina.checker import activations, chain, reading, tree
 from karenina.domain_file import domain_from_toml
 from karenina.report import read_rewards
 
@@ -262,3 +263,13 @@ print(check(Path("proof.zip")))
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=here)
     assert done.stdout.startswith("proved: 1 interval of the l1 distance"), done.stderr
+
+
+def test_limits_and_assumptions_of_the_checker_are_those_of_its_code() -> None:
+    limits = [reading.MOST_TEXT, reading.MOST_WEIGHTS, reading.MOST_IN_ALL, reading.MOST_LAYERS, reading.MOST_OUTPUTS]
+    limits += [chain.MOST_ENTRIES, tree.MOST_OPEN, tree.MOST_BYTES]
+    section = (DOCS / "certificates.md").read_text(encoding="utf-8").split("\n## Limits\n")[1].split("\n## ")[0]
+    assert [2 ** int(power) for power in re.findall(r"2\^(\d+)", section)] == limits
+    text = (DOCS / "trust.md").read_text(encoding="utf-8")
+    assert f"right to {activations.LIBRARY / activations.UNIT:.0f} units of 2^-53" in text
+    assert f"right to {chain.OPERATIONS} units in the last place" in text
