@@ -106,7 +106,7 @@ MUTANTS = (
         "dive.py",
         "constant += abs(price) * 2 * net.errors[neuron] - price * edge",
         "constant -= price * edge",
-        ("test_dive.py", "test_rounding.py"),
+        ("test_splits_and_prices.py",),
     ),
     Mutant(
         "a dropped half of a split",
@@ -213,7 +213,7 @@ MUTANTS = (
         "branching.py",
         "return Nodes.cat([nodes.with_(upper=upper), nodes.with_(lower=lower)])",
         "return Nodes.cat([nodes.with_(upper=upper), nodes.with_(upper=upper)])",
-        ("test_bounds.py",),
+        ("test_splits_and_prices.py",),
     ),
     Mutant(
         "torch: clipping cuts off too much",
