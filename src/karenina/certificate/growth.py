@@ -127,7 +127,7 @@ class Grower:
         waiting: list[Waiting] = [(node, lower, upper, None, None) for node, lower, upper in reversed(seeds)]
         while waiting:
             if time.perf_counter() > self._deadline or len(tree.kinds) > MOST_NODES:
-                raise NotProven(f"no proof was found in {len(tree.kinds)} nodes")
+                raise NotProven(f"no proof was found in the time, or of the size, allowed ({len(tree.kinds)} nodes)")
             batch = [waiting.pop() for _ in range(min(len(waiting), CHUNK // 4))]
             rec = new_record(self._net, self._ask, CHUNK)
             for place, (_, lower, upper, slopes, multipliers) in enumerate(batch):

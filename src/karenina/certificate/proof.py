@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = ["Proof", "checked_distance", "prove"]
 Array = npt.NDArray[Any]
 WIDER = 1e-6  # by which share of its width, and by which of its size, an interval may be made wider to be proven
 RELATIVE = 1e-12
+ROUNDED_UP = 1e-6  # what a back end may have rounded a lower end upwards
 REGROWN = 1 << 12  # nodes that the checker may refuse before it is given up
 
 
@@ -78,16 +80,25 @@ def prove(
     pair = Pair(chain_of(first), chain_of(second), boxes, checked_distance(distance, first.output_size))
     upper = max(upper, 0.0) + WIDER * (upper - lower) + RELATIVE * abs(upper) + _rounding(pair)
     witnesses, choices = _evidence(pair, (first, second), domain, distance, lower, upper, witness, deadline)
-    try:
-        pair.check_lower(lower, witnesses)
-    except Refused as error:
-        raise NotProven(f"the lower end is not proven: {error}") from error
+    lower = _attained_by_all(pair, lower, witnesses)
     file, count = io.BytesIO(), 0
     grower = Grower(pair.bounder.chain, (first, second), deadline)
     for question in pair.questions(upper, choices):
         grower.prepare(question, lower)
         count += _write(question, grower, file)
     return Proof(lower, upper, witnesses, choices, file.getvalue(), count)
+
+
+def _attained_by_all(pair: Pair, lower: float, witnesses: Sequence[Witness]) -> float:
+    """The lower end, or what the witnesses attain exactly: another back end's may be rounded upwards."""
+    try:
+        for value in map(pair.attained, witnesses):
+            if value < Fraction(lower) <= value + Fraction(ROUNDED_UP * (1 + abs(lower))):
+                lower = float(value) if Fraction(float(value)) <= value else math.nextafter(float(value), -math.inf)
+        pair.check_lower(lower, witnesses)
+    except Refused as error:
+        raise NotProven(f"the lower end is not proven: {error}") from error
+    return lower
 
 
 def _rounding(pair: Pair) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,12 +64,14 @@ class Subject:
     sources: Sequence[Source]
     domain: Domain
     distance: Distance
+    seconds: float = math.inf  # for each pair's proof
 
     def prove(self, work: tuple[tuple[int, int], float, float, list[float] | None]) -> Proof:
         """One pair's interval."""
         (i, j), lower, upper, witness = work
         try:
-            return prove(self.networks[i], self.networks[j], self.domain, self.distance, lower, upper, witness)
+            about = self.networks[i], self.networks[j], self.domain, self.distance
+            return prove(*about, lower, upper, witness, seconds=self.seconds)
         except NotProven as error:
             names = f"{self.networks[i].name} and {self.networks[j].name}"
             raise NotProven(f"{names}: {error}") from error

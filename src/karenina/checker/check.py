@@ -46,7 +46,8 @@ class Proved:
     def __str__(self) -> str:
         certificate = self.certificate
         plural = "s" * (len(certificate.claims) != 1)
-        about = f"{len(certificate.claims)} interval{plural} of the {certificate.distance.name} distance"
+        name = certificate.distance.name.removesuffix("-distance")
+        about = f"{len(certificate.claims)} interval{plural} of the {name} distance"
         text = (
             f"proved: {about} for all inputs of the domain, by {self.nodes} nodes, {self.exactly} of them also in "
             f"exact arithmetic, for the real-valued networks with the stored weights; computed in float32 their "

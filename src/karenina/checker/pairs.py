@@ -155,9 +155,12 @@ class Pair:
             if [(w.box, w.condition) for w in witnesses] != wanted:
                 raise Refused("the c-distance needs a witness for every condition, all of one box")
         for witness in witnesses:
-            self._check_witness(Fraction(claim), witness)
+            attained = self.attained(witness)
+            if attained < Fraction(claim):
+                raise Refused(f"a witness attains {float(attained)}, not {claim}")
 
-    def _check_witness(self, claim: Fraction, witness: Witness) -> None:
+    def attained(self, witness: Witness) -> Fraction:
+        """At least how far the networks are apart at a witness, if it is one."""
         if not 0 <= witness.box < len(self.domain):
             raise Refused(f"there is no box {witness.box}")
         lower, upper = self.domain[witness.box]
@@ -169,8 +172,9 @@ class Pair:
             if not (condition.holds(*a) and condition.holds(*b)):
                 raise Refused("a witness does not satisfy its condition")
         attained = self._classes_apart(a, b) if self.distance.name == "class" else self._apart(a, b)
-        if attained is None or attained < claim:
-            raise Refused(f"a witness attains {None if attained is None else float(attained)}, not {float(claim)}")
+        if attained is None:
+            raise Refused("the networks do not surely choose different classes at a witness")
+        return attained
 
     def _apart(self, a: tuple[Array, Array], b: tuple[Array, Array]) -> Fraction:
         """At least how far the outputs are apart."""

@@ -114,6 +114,9 @@ def _compare_run(certificate: Certificate, folder: Path) -> None:
     if _plain(wanted) != _plain(certificate.distance):
         raise Refused("the certificate is about another distance than the run")
     claimed = certificate.selection or {}
+    settings = claimed.get("settings", {})
+    if any(recorded.settings[name] != value for name, value in settings.items()):
+        raise Refused("the certificate is about other settings than the run")
     for what in ("survivors", "recommended"):
         named = claimed.get(what)
         if result[what] != (named["model"] if isinstance(named, dict) else named):

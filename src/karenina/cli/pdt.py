@@ -88,7 +88,7 @@ def pdt(
     else:
         write(presentation.disagreement_text(found, inputs.labels, [printable(str(first)), printable(str(second))]))
     if certify is not None:  # the interval stands, whether or not it can be certified
-        proven = _certify(certify, [first, second], [a, b], inputs, measure, found, reading)
+        proven = _certify(certify, [first, second], [a, b], inputs, measure, found, reading, timeout)
         write("" if json else proven)
     raise typer.Exit(0 if found.status.finished else 3)
 
@@ -101,6 +101,7 @@ def _certify(
     distance: Distance,
     found: Disagreement,
     reading: Reading,
+    seconds: float,
 ) -> str:
     """Write a certificate of the interval; a line about it."""
     from karenina.certificate import Subject
@@ -109,4 +110,4 @@ def _certify(
 
     beside = statistics_for(files, reading)
     sources = [source_of(file, statistics, reading) for file, statistics in zip(files, beside, strict=True)]
-    return certify(place, Subject(networks, sources, domain, distance), {(0, 1): found}, None, 1)
+    return certify(place, Subject(networks, sources, domain, distance, seconds), {(0, 1): found}, None, 1)

@@ -94,7 +94,7 @@ def _certify(plan: Plan, found: Selection, jobs: int) -> str:
         Source(model.file.resolve(), options["action"], model.normalisation, options["activation"])
         for model in plan.members
     ]
-    subject = Subject(plan.networks, sources, plan.domain, plan.distance)
+    subject = Subject(plan.networks, sources, plan.domain, plan.distance, plan.settings.time_limit)
     return certify(plan.folder / CERTIFICATE, subject, found.table.pairs, selection_claims(found), jobs or cores())
 
 
