@@ -98,6 +98,25 @@ def test_two_processes_prove_the_same(capsys: Capture) -> None:
     assert capsys.readouterr().out == alone
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("backend", ["highs", "gurobi", "marabou"])
+def test_what_another_back_end_found_is_proved(backend: str, capsys: Capture) -> None:
+    pytest.importorskip({"highs": "highspy", "gurobi": "gurobipy", "marabou": "maraboupy"}[backend])
+    assert cli.run([*PDT, "--backend", backend, "--certify", "theirs.zip"]) == 0
+    assert "proved" in said(capsys, "theirs.zip", code=0)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_proof_has_a_time_limit(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    from karenina.certificate import growth
+
+    clock = iter(range(0, 10**9, 1000))
+    monkeypatch.setattr(growth.time, "perf_counter", lambda: float(next(clock)))
+    assert cli.run([*PDT, "--timeout", "900", "--certify", "late.zip"]) == 1
+    assert "in the time" in capsys.readouterr().err
+    assert not Path("late.zip").exists()
+
+
 def test_the_models_may_have_moved(here: Path, capsys: Capture) -> None:
     (here / "models").rename(here / "elsewhere")
     rewritten(
@@ -164,6 +183,12 @@ def test_a_certificate_of_another_distance_than_the_runs_is_refused(here: Path, 
     """With one output linf is l1, and every node proves the same."""
     rewritten(here / "run" / "certificate.zip", lambda text: text["distance"].update(name="linf"))
     assert "another distance than the run" in said(capsys, "run", code=1)
+
+
+def test_a_certificate_of_other_settings_than_the_runs_is_refused(here: Path, capsys: Capture) -> None:
+    assert cli.run([*SELECT[:-1], "other", "--percent", "30", "--certify"]) == 0
+    (here / "other" / "certificate.zip").replace(here / "run" / "certificate.zip")
+    assert "other settings" in said(capsys, "run", code=1)
 
 
 def test_a_certificate_without_the_runs_selection_is_refused(here: Path, capsys: Capture) -> None:
