@@ -171,6 +171,25 @@ def test_a_cut_keeps_the_last_denormal() -> None:
                 assert cut.lower[0, 0] <= x <= cut.upper[0, 0]
 
 
+def test_a_cut_is_rounded_so_as_to_keep_more() -> None:
+    """The smallest float beyond each cut is at most the claim, exactly: else an input was lost to rounding."""
+    rng, cuts = np.random.default_rng(0), 0
+    for _ in range(2000):
+        lower, upper = np.sort(rng.normal(size=2) * 10.0 ** rng.integers(-3, 4))
+        slope, claim = float(rng.normal()), float(rng.normal())
+        constant = float(rng.normal())
+        exactly = max(Fraction(slope) * Fraction(x) for x in (lower, upper)) + Fraction(constant)
+        most = float(np.nextafter(float(exactly), np.inf))
+        linear = Linear(np.array([[slope]]), np.array([constant]), np.array([most]))
+        cut = cut_off(linear, Boxes(np.array([[lower]]), np.array([[upper]]), np.zeros((1, 1), np.int8)), claim)
+        for old, new, outwards in ((lower, cut.lower[0, 0], -np.inf), (upper, cut.upper[0, 0], np.inf)):
+            if new != old:
+                lost = Fraction(float(np.nextafter(new, outwards)))
+                assert Fraction(slope) * lost + Fraction(constant) <= Fraction(claim)
+                cuts += 1
+    assert cuts > 300
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_halves_cover(seed: int) -> None:
     rng = np.random.default_rng(seed)
