@@ -300,7 +300,8 @@ def certified(query: Query, seed: int, x: list[float]) -> Fraction:
     state = np.where(sure & (rng.random(len(z)) < 0.5), np.where(z < kink, LEFT, RIGHT), FREE)
     wanted = np.where(node.place >= 0, rng.normal(size=len(z)), np.nan)
     prices = np.where(rng.random(len(z)) < 0.3, rng.normal(size=len(z)), 0.0)
-    return Fraction(certify(packed.net, node, state, Prices(wanted, np.zeros_like(z), prices, np.zeros_like(z), np.zeros(0))))
+    dual = Prices(wanted, np.zeros_like(z), prices, np.zeros_like(z), np.zeros(0))
+    return Fraction(certify(packed.net, node, state, dual))
 
 
 @given(seeds)
