@@ -176,10 +176,10 @@ def test_a_cut_is_rounded_so_as_to_keep_more() -> None:
     rng, cuts = np.random.default_rng(0), 0
     for _ in range(2000):
         lower, upper = np.sort(rng.normal(size=2) * 10.0 ** rng.integers(-3, 4))
-        slope, claim = float(rng.normal()), float(rng.normal())
-        constant = float(rng.normal())
+        slope, constant = float(rng.normal()), float(rng.normal())
         exactly = max(Fraction(slope) * Fraction(x) for x in (lower, upper)) + Fraction(constant)
-        most = float(np.nextafter(float(exactly), np.inf))
+        most = float(exactly) if Fraction(float(exactly)) >= exactly else float(np.nextafter(float(exactly), np.inf))
+        claim = most - abs(rng.normal()) * 10.0 ** rng.integers(-16, 1)
         linear = Linear(np.array([[slope]]), np.array([constant]), np.array([most]))
         cut = cut_off(linear, Boxes(np.array([[lower]]), np.array([[upper]]), np.zeros((1, 1), np.int8)), claim)
         for old, new, outwards in ((lower, cut.lower[0, 0], -np.inf), (upper, cut.upper[0, 0], np.inf)):
