@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from certificate_mutations import TEXT, Judge, changed_file, changed_nodes, changed_text, other_selection
+from certificate_judge import Judge
+from certificate_mutations import TEXT, changed_file, changed_nodes, changed_text, other_selection
 from certificates import MAKERS, made, packed
 
 pytest.importorskip("numba")
