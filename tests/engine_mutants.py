@@ -134,7 +134,7 @@ MUTANTS = (
         "explore.py",
         "best.closed[0] = max(best.closed[0], target)  # what was cut off attains at most that",
         "",
-        ("test_splits_and_prices.py",),
+        ("test_splits_and_prices.py::test_what_clipping_cut_off_is_not_forgotten",),
     ),
     Mutant(
         "a wrong incumbent: its rounding added",
@@ -155,7 +155,7 @@ MUTANTS = (
         "heaps.py",
         "dealt = [highest_first[place::count] for place in range(count)]",
         "dealt = [highest_first[place : -count : count] for place in range(count)]",
-        ("test_explore.py", "test_engine.py"),
+        ("test_splits_and_prices.py::test_sharing_out_loses_no_box",),
     ),
     Mutant(
         "float32 instead of float64",

@@ -1,4 +1,6 @@
-"""What mutants of the engine had shown to be untested: splits by inputs alone, prices' rounding, compiled clipping."""
+"""What mutants of the engine had shown to be untested: splits by inputs alone, prices' rounding, compiled clipping,
+boxes that are shared out.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from random_networks import dense_network, sampled_maximum
+from random_networks import dense_network
 
 from karenina.domain import Box
-from karenina.engine import Engine, Settings
+from karenina.engine import Settings
 from karenina.engine.branching import split
+from karenina.engine.cases import Cases
+from karenina.engine.compiled_search import CompiledSearch
+from karenina.engine.heaps import shared_out
+from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes
+from karenina.engine.packed import Heap
+from karenina.engine.tighten import Bounder
 from karenina.network import RELU, Layer, Network
 from karenina.query import Case, Goal, Query
 
@@ -81,12 +89,41 @@ def test_compiled_clipping_cuts_off_only_what_cannot_exceed_the_target() -> None
         assert (value[outside] <= target).all()
 
 
-def test_what_clipping_cut_off_counts_towards_the_upper_end() -> None:
-    """Coarse goals and few starts: the maximum lies above the best value that was found, in what was cut off."""
-    settings = Settings(threads=1, starts=1, ascent=0, steps=1, programmes=0)
+def test_what_clipping_cut_off_is_not_forgotten() -> None:
+    """After the first box: outside what is kept of it, nothing attains more than the best value or what was closed."""
+    pytest.importorskip("numba")
+    cpu, above, goal = torch.device("cpu"), 0, Goal(1.0)
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        network = dense_network(rng, (2, 12, 12, 1))
+        network = dense_network(rng, (2, 6, 1))
         query = Query((network,), (Case(Box([-1.0, -1.0], [1.0, 1.0]), np.ones(1)),))
-        answer = Engine("cpu", settings).answer(query, Goal(1.0))
-        assert sampled_maximum(query, rng, 4000) <= answer.upper
+        joint = Joint.of(query.networks, cpu)
+        cases, rounding = Cases.of(query, joint, cpu)
+        search = CompiledSearch(
+            Bounder(joint, cases, rounding), Incumbent(query, joint, cases), goal, Settings(programmes=0)
+        )
+        search._plant_once()
+        (heap,) = search._heaps
+        if not heap.filled[0]:
+            continue
+        slot, x = heap.order[0], rng.uniform(-1, 1, (2000, 2))
+        values = query.outputs(x)[((x < heap.lower[slot]) | (x > heap.upper[slot])).any(1), 0]
+        above += int((values > search.incumbent.value).any())
+        assert (values <= max(search.incumbent.value, search.closed)).all()
+    assert above > 0  # else the test could not fail
+
+
+def test_sharing_out_loses_no_box() -> None:
+    rng, names = np.random.default_rng(0), ("bound", "case", "axis", "near", "lower", "upper", "low", "high", "slopes")
+    for count in (1, 3, 4, 9):
+        shapes = [(), (), (), (), (2,), (2,), (3,), (3,), (3,), (1,)]
+        fields = [rng.random((count, *shape)) for shape in shapes]
+        heap = Heap(np.array([count]), rng.permutation(count), *fields)  # type: ignore[arg-type]
+        parts = shared_out([heap], 4)
+        found = np.concatenate([part.bound[part.order[: part.filled[0]]] for part in parts])
+        assert sorted(found) == sorted(fields[0])
+        for part in parts:
+            for slot in part.order[: part.filled[0]]:
+                place = int(np.flatnonzero(fields[0] == part.bound[slot])[0])
+                for name, field in zip(names, fields, strict=False):
+                    assert np.array_equal(getattr(part, name)[slot], field[place])
