@@ -189,6 +189,22 @@ def test_two_long_thin_networks_do_not_make_a_huge_matrix(tmp_path: Path) -> Non
     assert "too large" in refused(tmp_path / "thin.zip", packed(with_digests(text, members), members))
 
 
+def test_a_weight_changed_by_a_hair_is_not_the_network(tmp_path: Path) -> None:
+    """All that is claimed still holds, but of another network than the one named."""
+    good = made("l1")
+    values = np.frombuffer(good.members["networks/0"], "<f8").copy()
+    values[0] = np.nextafter(values[0], 0)
+    data = packed(good.text, {**good.members, "networks/0": values.tobytes()})
+    assert "not those the certificate was made for" in refused(tmp_path / "hair.zip", data)
+
+
+@pytest.mark.parametrize("more", [b"\0", b"\2" * 40])
+def test_nodes_that_nobody_asked_for_are_refused(more: bytes, tmp_path: Path) -> None:
+    good = made("l1")
+    data = packed(good.text, {**good.members, "pairs/0-1": good.members["pairs/0-1"] + more})
+    assert "more nodes" in refused(tmp_path / "more.zip", data)
+
+
 # --- Trees that do not cover ------------------------------------------------------------------------------------------
 
 

@@ -201,8 +201,8 @@ def test_bounds_beyond_float64_are_refused_not_raised() -> None:
     asked = Question(Bounder(huge), goal, np.array([-1.0]), np.array([1.0]), 1.0)
     with np.errstate(all="ignore"):
         for nodes in ([(LEAF, 0)], [(FINE, 0)], [(CUT, 0), (LEAF, 0), (LEAF, 0)], [(SPLIT, 2), (FINE, 0), (FINE, 0)]):
-            with pytest.raises(Refused):
-                nodes_of(asked, *nodes)
+            with pytest.raises(Refused, match="is bounded by"):
+                nodes_of(asked, *nodes, exactly=0)
 
 
 def test_a_claim_is_compared_exactly() -> None:
