@@ -248,7 +248,7 @@ MUTANTS = (
         "search.py",
         "self.closed = max(self.closed, float(nodes.bound[stuck].max()))",
         "pass",
-        ("test_engine.py", "test_engine_ends.py", "soundness/test_rounding_adversarial.py"),
+        ("test_splits_and_prices.py::test_boxes_that_cannot_shrink_leave_their_bound_behind",),
     ),
     Mutant(
         "a point on the wrong side of a constraint is certain",

@@ -78,7 +78,7 @@ def rewritten(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
 @pytest.mark.usefixtures("here")
 def test_an_interval_is_proved(capsys: Capture) -> None:
     text = said(capsys, "pair.zip", code=0)
-    assert text.startswith("proved: 1 interval of the l1 distance")
+    assert text.startswith("proved: the largest l1 distance over all inputs of the domain lies in [")
     assert "exact arithmetic" in text
     assert "float32" in text
 

@@ -262,7 +262,7 @@ print(check(Path("proof.zip")))
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=here)
-    assert done.stdout.startswith("proved: 1 interval of the l1 distance"), done.stderr
+    assert done.stdout.startswith("proved: the largest l1 distance over all inputs"), done.stderr
 
 
 def test_limits_and_assumptions_of_the_checker_are_those_of_its_code() -> None:

@@ -21,6 +21,7 @@ from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes
 from karenina.engine.packed import Heap
+from karenina.engine.search import Search
 from karenina.engine.tighten import Bounder
 from karenina.network import RELU, Layer, Network
 from karenina.query import Case, Goal, Query
@@ -127,3 +128,15 @@ def test_sharing_out_loses_no_box() -> None:
                 place = int(np.flatnonzero(fields[0] == part.bound[slot])[0])
                 for name, field in zip(names, fields, strict=False):
                     assert np.array_equal(getattr(part, name)[slot], field[place])
+
+
+def test_boxes_that_cannot_shrink_leave_their_bound_behind() -> None:
+    """In torch: what float64 has to give is part of `upper`."""
+    network = Network((Layer.of([[1.0]], [0.0], RELU), Layer.of([[1.0]], [0.0])))
+    query, cpu = Query((network,), (Case(Box([1.0], [1.0]), np.ones(1)),)), torch.device("cpu")
+    joint = Joint.of(query.networks, cpu)
+    cases, rounding = Cases.of(query, joint, cpu)
+    search = Search(Bounder(joint, cases, rounding), Incumbent(query, joint, cases), Goal(), Settings())
+    stuck = Nodes.roots(cases.lower, cases.upper, 0, 1).with_(bound=torch.tensor([5.0], dtype=torch.float64))
+    assert not len(search._splittable(stuck))
+    assert search.closed == 5.0

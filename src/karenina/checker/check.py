@@ -45,13 +45,15 @@ class Proved:
 
     def __str__(self) -> str:
         certificate = self.certificate
-        plural = "s" * (len(certificate.claims) != 1)
-        name = certificate.distance.name.removesuffix("-distance")
-        about = f"{len(certificate.claims)} interval{plural} of the {name} distance"
+        name, claims = certificate.distance.name.removesuffix("-distance"), certificate.claims
+        what = f"the largest {name} distance over all inputs of the domain"
+        about = f"{len(claims)} intervals of {what}"
+        if len(claims) == 1:
+            about = f"{what} lies in [{claims[0].lower!r}, {claims[0].upper!r}]"
         text = (
-            f"proved: {about} for all inputs of the domain, by {self.nodes} nodes, {self.exactly} of them also in "
-            f"exact arithmetic, for the real-valued networks with the stored weights; computed in float32 their "
-            f"outputs are off by at most {max(self.strays):.2g}."
+            f"proved: {about}, by {self.nodes} nodes, {self.exactly} of them also in exact arithmetic, for the "
+            f"real-valued networks with the stored weights; computed in float32 their outputs are off by at most "
+            f"{max(self.strays):.2g}."
         )
         return f"{text}\n{self.selection}" if self.selection else text
 
