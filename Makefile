@@ -63,8 +63,11 @@ fuzz-parsers: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/versus.py
 	$(BIN)/python benchmarks/table.py
+	$(BIN)/python benchmarks/certify.py
 	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/deep.py
+	$(BIN)/python benchmarks/tanh.py
+	$(BIN)/python benchmarks/laziness.py
 	$(BIN)/python benchmarks/limit.py
 
 # Measures every pair of every population anew; `karenina reproduce all --out docs/results` uses the stored ones.
