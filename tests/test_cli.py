@@ -263,5 +263,5 @@ def test_a_full_disk_is_one_line_and_exit_code_1() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("internal error: OSError: ")
+    assert done.stderr.startswith("error: the output cannot be written (")
     assert done.stderr.count("\n") == 1
