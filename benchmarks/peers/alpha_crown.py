@@ -249,7 +249,7 @@ class Search:
                 bound, coefficients = objective_bound(self.stack, bounds, rows, offset, slopes, box)
                 if step < steps:
                     adam.zero_grad()
-                    bound.sum().backward()  # type: ignore[no-untyped-call]
+                    torch.autograd.backward(bound.sum())
             better = bound < box.bound
             box.bound = torch.where(better, bound, box.bound)
             box.coefficients = torch.where(better[:, None], coefficients, box.coefficients)

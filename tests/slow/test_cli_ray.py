@@ -11,24 +11,13 @@ from typing import Any
 import pytest
 from command_line import strict_json
 from measured import a_network
+from ray_nodes import nodes
 
 pytest.importorskip("ray")
 
 pytestmark = pytest.mark.slow
 
 PROGRAM = "from karenina.cli import main; main()"
-# In a process of its own: what other tests did with Ray in this one does not matter there.
-NODES = """
-import sys
-from ray.cluster_utils import Cluster
-nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-nodes.add_node(num_cpus=1)
-nodes.add_node(num_cpus=1)
-nodes.wait_for_nodes()
-print(nodes.address, flush=True)
-sys.stdin.read()
-nodes.shutdown()
-"""
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
@@ -55,16 +44,6 @@ def test_a_cluster_finds_what_one_process_finds(tmp_path: Path) -> None:
     for seed in range(6):
         a_network(seed).to_onnx(tmp_path / "models" / f"seed_{seed}.onnx")
     (tmp_path / "domain.toml").write_text("[[box]]\nlower = [-1, -1]\nupper = [1, 2]\n")
-    with subprocess.Popen(
-        [sys.executable, "-c", NODES],
-        env=ENVIRONMENT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as nodes:
-        assert nodes.stdout is not None
-        address = nodes.stdout.readline().strip()
-        there = selected(tmp_path, "--out", "ray", "--ray", address)
-        nodes.communicate()  # its input ends, and so does the cluster
+    with nodes() as cluster:
+        there = selected(tmp_path, "--out", "ray", "--ray", cluster.address)
     assert there == selected(tmp_path, "--out", "here")

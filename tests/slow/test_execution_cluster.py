@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from measured import DOMAIN, a_network, all_pairs, facts
+from ray_nodes import RAY_MARKS
 
 from karenina.distance import distance
 from karenina.errors import InputError, WorkStopped
@@ -18,14 +19,7 @@ from karenina.query import Answer, Goal, Query
 
 ray = pytest.importorskip("ray")
 
-pytestmark = [
-    pytest.mark.slow,
-    # Ray leaves files, sockets and processes to the garbage collector, and warns of its own plans.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-]
+pytestmark = RAY_MARKS
 
 NETWORKS = [a_network(seed) for seed in range(12)]
 WORK = Work.of(NETWORKS, DOMAIN, distance("l1"), device="cpu")

@@ -6,18 +6,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import ENVIRONMENT, keys, started, timeless, wait_until
+from faults import keys, started, timeless, wait_until
 from measured import DOMAIN, a_network, all_pairs, facts
+from ray_nodes import RAY_MARKS, nodes
 
 import karenina
 from karenina.distance import distance
@@ -29,14 +28,7 @@ from karenina.query import Answer, Goal, Query
 
 ray = pytest.importorskip("ray")
 
-pytestmark = [
-    pytest.mark.slow,
-    # Ray leaves files, sockets and processes to the garbage collector, and warns of its own plans.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
-]
+pytestmark = RAY_MARKS
 
 NETWORKS = [a_network(seed) for seed in range(6)]
 WORK = Work.of(NETWORKS, DOMAIN, distance("l1"), device="cpu")
@@ -102,43 +94,13 @@ def test_what_no_worker_can_do_ends_in_one_sentence(address: str, tmp_path: Path
 
 # --- Nodes, from the command line ------------------------------------------------------------------------------------
 
-POLICIES = Path(karenina.__file__).parent / "zoo" / "policies" / "mountaincar"
-SELECT = ["select", str(POLICIES), "--domain", str(POLICIES / "domain.toml"), "--device", "cpu", "--json", "--no-cache"]
-SELECT += ["--tolerance", "0.001", "--exact", "--out", "run"]
-NODES = """
-import sys
-from ray.cluster_utils import Cluster
-nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-nodes.add_node(num_cpus=1)
-last = nodes.add_node(num_cpus=1)
-nodes.wait_for_nodes()
-print(nodes.address, flush=True)
-for line in sys.stdin:
-    nodes.remove_node(last if line == "node\\n" else nodes.head_node, allow_graceful=False)
-    print("gone", flush=True)
-nodes.shutdown()
-"""
+POLICIES = Path(karenina.__file__).parent / "zoo" / "policies"
 
 
-@contextmanager
-def nodes() -> Iterator[Any]:
-    """A process with a cluster; a word on its input takes a part of it away."""
-    with subprocess.Popen(
-        [sys.executable, "-c", NODES],
-        env=ENVIRONMENT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        yield process
-        process.communicate()
-
-
-def lost(process: Any, what: str) -> None:
-    process.stdin.write(what + "\n")
-    process.stdin.flush()
-    assert process.stdout.readline() == "gone\n"
+def selection(name: str) -> list[str]:
+    """Of a population, every pair to 1e-3."""
+    what = ["select", str(POLICIES / name), "--domain", str(POLICIES / name / "domain.toml"), "--out", "run"]
+    return [*what, *["--tolerance", "0.001", "--exact", "--device", "cpu", "--json", "--no-cache"]]
 
 
 def selected(folder: Path, *arguments: str) -> dict[str, Any]:
@@ -154,29 +116,28 @@ def recorded(run: Path) -> int:
 
 def test_a_node_lost_in_the_middle_of_a_selection(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
+    select = selection("mountaincar")
     with nodes() as there:
-        with started([*SELECT, "--ray", there.stdout.readline().strip()], cwd=tmp_path) as process:
+        with started([*select, "--ray", there.address], cwd=tmp_path) as process:
             wait_until(lambda: recorded(tmp_path / "run") > 5, 300)
-            lost(there, "node")
+            there.lose("node")
             out, said = process.communicate()
         assert process.returncode == 0, said
         assert all(line.startswith("iteration ") for line in said.splitlines()), said
-    assert timeless(json.loads(out)) == selected(tmp_path / "here", *SELECT)
+    assert timeless(json.loads(out)) == selected(tmp_path / "here", *select)
     assert sorted(keys(tmp_path / "run")) == sorted(keys(tmp_path / "here" / "run"))
 
 
 def test_the_head_lost_in_the_middle_of_a_selection(tmp_path: Path) -> None:
-    """The run stops, and goes on without the cluster."""
+    """The run stops, and goes on without the cluster. Aurora, since it takes some seconds to notice."""
     (tmp_path / "here").mkdir()
+    select = selection("aurora_short")
     with nodes() as there:
-        with started([*SELECT, "--ray", there.stdout.readline().strip()], cwd=tmp_path) as process:
+        with started([*select, "--ray", there.address], cwd=tmp_path) as process:
             wait_until(lambda: recorded(tmp_path / "run") > 5, 300)
-            lost(there, "head")
+            there.lose("head")
             out, said = process.communicate()
-        print(process.returncode, said)
-        if process.returncode == 0:
-            pytest.skip("the selection was done before the head was gone")
         assert (process.returncode, out) == (1, ""), said
         assert "error: the head of the cluster is lost: what is measured is kept, start a cluster and resume" in said
-    assert selected(tmp_path, "resume", "run", "--json", "--no-cache") == selected(tmp_path / "here", *SELECT)
+    assert selected(tmp_path, "resume", "run", "--json", "--no-cache") == selected(tmp_path / "here", *select)
     assert sorted(keys(tmp_path / "run")) == sorted(keys(tmp_path / "here" / "run"))

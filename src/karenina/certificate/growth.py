@@ -20,7 +20,7 @@ from karenina.checker.tree import CUT, FINE, LEAF, SPLIT, Question
 from karenina.domain import Box
 from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint, architecture
-from karenina.engine.packed import OPEN, Record
+from karenina.engine.packed import OPEN, Proving, Record
 from karenina.engine.packing import pack_question, pack_weights
 from karenina.engine.settings import Settings
 from karenina.errors import KareninaError
@@ -137,8 +137,8 @@ class Grower:
             rec.filled[0] = len(batch)
             settings = self._settings
             loose = settings.settled if len(tree.kinds) > LONG and self._ask.rows.shape[1] else EASY
-            work = self._target, self._aim, settings.steps, loose, settings.programmes
-            if not record(self._net, self._ask, 0, *work, rec):
+            plan = Proving(self._target, self._aim, settings.steps, loose, settings.programmes)
+            if not record(self._net, self._ask, 0, plan, rec):
                 raise NotProven("a box can neither be proven nor be halved: its bounds are beyond float64")
             opened = self._take(tree, rec, [node for node, *_ in batch])
             waiting += reversed(opened)

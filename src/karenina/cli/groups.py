@@ -21,13 +21,13 @@ __all__ = ["expanded"]
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """The command with each parameter that is a group of options replaced by the group's fields."""
     hints = typing.get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     fields = {name: list(_fields(group)) for name, group in groups.items()}
 
     @functools.wraps(command)
     def flat(**given: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields[name]})  # type: ignore[operator]
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields[name]})
         command(**given)
 
     parameters: list[inspect.Parameter] = []
@@ -35,7 +35,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
         keyword = parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
         parameters += fields.get(name, [keyword])
     del flat.__wrapped__
-    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__dict__["__signature__"] = inspect.Signature(parameters)  # where `inspect.signature` looks first
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return flat
 

@@ -28,6 +28,7 @@ __all__ = [
     "Node",
     "Plan",
     "Prices",
+    "Proving",
     "Question",
     "Record",
     "Tableau",
@@ -146,6 +147,16 @@ class Heap(NamedTuple):
     high: Array
     slopes: Array  # (slots, neurons)
     multipliers: Array  # (slots, constraints)
+
+
+class Proving(NamedTuple):
+    """What a recorded search is to prove, and how hard it may try at a node."""
+
+    target: float  # a node with no larger bound is closed
+    aim: float  # where tightening steps head for
+    rounds: int  # of tightening
+    loose: int  # neurons whose lines differ at which linear programmes are tried
+    programmes: int  # at most, for one node
 
 
 class Record(NamedTuple):

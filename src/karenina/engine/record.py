@@ -15,7 +15,7 @@ from karenina.engine.box import hidden_bounds
 from karenina.engine.dive import dive
 from karenina.engine.explore import choose_axis, clip, count_loose, node_of
 from karenina.engine.lines import compiled
-from karenina.engine.packed import CLIP, CUT, KINK, LEAF, OPEN, SPLIT, Node, Question, Record, Weights
+from karenina.engine.packed import CLIP, CUT, KINK, LEAF, OPEN, SPLIT, Node, Proving, Question, Record, Weights
 from karenina.engine.room import Room, new_room
 from karenina.engine.tighten_box import Steps, evaluate, keep, new_steps, tighten
 
@@ -43,17 +43,7 @@ def new_record(net: Weights, ask: Question, nodes: int) -> Record:
 
 
 @compiled
-def record(
-    net: Weights,
-    ask: Question,
-    case: int,
-    target: float,
-    aim: float,
-    rounds: int,
-    loose: int,
-    programmes: int,
-    tree: Record,
-) -> bool:
+def record(net: Weights, ask: Question, case: int, plan: Proving, tree: Record) -> bool:
     """Close the nodes of the tree that are open; False where a box can neither be closed nor halved."""
     room, steps, stack = new_room(net), new_steps(net, ask), np.empty(len(tree.kinds), np.int64)
     top = tree.filled[0]
@@ -62,7 +52,7 @@ def record(
     while top > 0 and tree.filled[0] + 2 <= len(tree.kinds):
         top -= 1
         node = stack[top]
-        axis = _close(net, ask, case, target, aim, rounds, loose, programmes, tree, room, steps, node)
+        axis = _close(net, ask, case, plan, tree, room, steps, node)
         if axis == STUCK:
             return False
         if axis >= 0:
@@ -74,18 +64,7 @@ def record(
 
 @compiled
 def _close(
-    net: Weights,
-    ask: Question,
-    case: int,
-    target: float,
-    aim: float,
-    rounds: int,
-    loose: int,
-    programmes: int,
-    tree: Record,
-    room: Room,
-    steps: Steps,
-    node: int,
+    net: Weights, ask: Question, case: int, plan: Proving, tree: Record, room: Room, steps: Steps, node: int
 ) -> int:
     """Close a node, or say along which input to halve what is left of it."""
     _enter(tree, room, steps, node)
@@ -94,28 +73,28 @@ def _close(
         if np.isnan(steps.slopes[neuron]):
             steps.slopes[neuron] = room.start[neuron]
     bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, False)
-    tighten(net, ask, case, room, steps, bound, aim, target, rounds, False)
+    tighten(net, ask, case, room, steps, bound, plan.aim, plan.target, plan.rounds, False)
     _coarsen(net, room, steps)
     bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, False)
     keep(room, steps)
     _write(tree, steps, node)
-    if bound <= target:
+    if bound <= plan.target:
         tree.kinds[node] = LEAF
         return CLOSED
     axis = choose_axis(net, ask, case, room, steps)
     count = count_loose(room)
-    if count <= loose or axis < 0:
+    if count <= plan.loose or axis < 0:
         before = tree.filled[0]
         x, at = np.empty(len(room.lower)), node_of(net, ask, case, room, steps, count)
         _split_signs_only(net, at)
-        if dive(net, at, target, programmes, x, tree, node)[1]:
+        if dive(net, at, plan.target, plan.programmes, x, tree, node)[1]:
             return CLOSED
         tree.filled[0] = before
         tree.kinds[node] = OPEN
         _write(tree, steps, node)
     if axis < 0:
         return STUCK
-    clip(room, steps, bound, target)
+    clip(room, steps, bound, plan.target)
     tree.kinds[node] = CUT if _shrunk(tree, room, node) else SPLIT
     tree.axes[node] = axis
     return axis

@@ -179,7 +179,7 @@ def _output(networks: Compiled, k: int, x: Floats, h: Floats, g: Floats) -> floa
     for i in range(len(g)):
         if g[i] > 0:
             y += last[k, i, 0] * g[i]
-    return y  # type: ignore[no-any-return]
+    return float(y)
 
 
 @compiled
