@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -195,7 +196,7 @@ def test_many_pairs_are_answered_as_one_by_one(
     asked = count_calls(monkeypatch, Asked, "of_pairs")
     monkeypatch.setattr("karenina.disagreement.measure.MANY", 1)
     together = dict(measure_here(networks, domain, distance, gpu_of_one_lane)(tasks))
-    assert asked == [len(tasks) - 2]
+    assert asked == [len(tasks)]
     assert list(together) == list(one_by_one) == tasks
     for task, found in together.items():
         alone = one_by_one[task]
@@ -225,6 +226,23 @@ def count_calls(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list
 
     monkeypatch.setattr(owner, name, counted)
     return seen
+
+
+@needs_compiler
+def test_near_copies_get_no_time_beyond_the_limit(gpu_of_one_lane: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    first = dense_network(rng, (2, 4, 2))
+    networks = [first, slightly_other(first, rng), dense_network(rng, (2, 4, 2))]
+    domain, places = Domain(Box([-1.0, -1.0], [1.0, 1.0])), np.array([[0, 1], [0, 2]])
+    (query,), *_ = L1().queries(networks[0], networks[1], domain)
+    asked = Pairs(networks, places, [Goal(1e-3)] * 2, query.cases, query.floor)
+    exact = gpu_of_one_lane.answer_pairs(asked)
+    monkeypatch.setattr(Engine, "_in_time", None)  # whoever asks the CPU fails
+    copies, _ = gpu_of_one_lane.answer_pairs(replace(asked, goals=[Goal(1e-3, time_limit=0.0)] * 2))
+    assert copies.status is Status.TIME_LIMIT
+    assert copies.lower <= exact[0].upper
+    assert copies.upper >= exact[0].lower
+    assert copies.upper - copies.lower > 1e-3
 
 
 @needs_compiler

@@ -81,32 +81,43 @@ class Engine:
         start = time.perf_counter()
         with ThreadPoolExecutor(max(1, self._on_cpu.threads)) as pool:
             waiting = [pool.submit(self._in_time, *question, start) for question in there]
-            found = iter(answer_together(here, self.device, self._alone))
+            found = iter(answer_together(here, self.device, lambda query, goal: self.search(query, goal, start)))
             rest = (each.result() for each in waiting)
             return [next(found) if own else next(rest) for own in ours]
 
     def answer_pairs(self, pairs: Pairs) -> list[Answer]:
-        """As `answer_all` for pairs of which all the same is asked, without a query for each of them."""
+        """As `answer_all` for pairs of which all the same is asked, without a query for each of them.
+
+        Near copies get their first bounds on the GPU, and what the CPU finds in the time instead where it gets to them.
+        """
         shape = fits_pairs(pairs) if self.answers_all else None
         if shape is None or shape.constraints or gpu_kernels(shape, self.device) is None:
             return self.answer_all([(pairs.query(k), goal) for k, goal in enumerate(pairs.goals)])
-        near = near_pairs(pairs.networks, pairs.places, ALIKE) & self._on_cpu._compiled
-        start, here, there = time.perf_counter(), np.nonzero(~near)[0], np.nonzero(near)[0].tolist()
+        near = (near_pairs(pairs.networks, pairs.places, ALIKE) & self._on_cpu._compiled).tolist()
+        goals = [_glance(goal) if alike else goal for goal, alike in zip(pairs.goals, near, strict=True)]
+        start = time.perf_counter()
         with ThreadPoolExecutor(max(1, self._on_cpu.threads)) as pool:
-            waiting = {k: pool.submit(self._in_time, pairs.query(k), pairs.goals[k], start) for k in there}
-            answers: dict[int, Answer | None] = dict.fromkeys(range(len(pairs)))
-            answers |= zip(here.tolist(), answer_pairs(pairs.some(here), shape, self.device), strict=True)
-            answers |= {k: each.result() for k, each in waiting.items()}
-        return [self._alone(pairs.query(k), pairs.goals[k]) if a is None else a for k, a in answers.items()]
+            waiting = {
+                k: pool.submit(self._if_in_time, pairs.query(k), pairs.goals[k], start)
+                for k, alike in enumerate(near)
+                if alike
+            }
+            found = answer_pairs(replace(pairs, goals=goals), shape, self.device)
+            for k, each in waiting.items():
+                found[k] = each.result() or _in_the_end(found[k], pairs.goals[k])
+        return [
+            self.search(pairs.query(k), pairs.goals[k], start) if answer is None else answer
+            for k, answer in enumerate(found)
+        ]
 
     def _in_time(self, query: Query, goal: Goal, start: float) -> Answer:
         """On the CPU, in what is left of a time that counts from `start`, for it has waited for others."""
         left = max(0.0, goal.time_limit - (time.perf_counter() - start))
         return self._on_cpu.answer(query, replace(goal, time_limit=left))
 
-    def _alone(self, query: Query, goal: Goal) -> Answer:
-        """What kernels do not do: in torch."""
-        return self.search(query, goal, time.perf_counter())
+    def _if_in_time(self, query: Query, goal: Goal, start: float) -> Answer | None:
+        """The same, or nothing at all where no time is left."""
+        return self._in_time(query, goal, start) if time.perf_counter() - start < goal.time_limit else None
 
     @cached_property
     def _on_cpu(self) -> Engine:
@@ -128,6 +139,18 @@ class Engine:
             if isinstance(search, CompiledSearch):
                 self._paused.keep(query, goal, search)
             return answer
+
+
+def _glance(goal: Goal) -> Goal:
+    """The first bounds are enough."""
+    return Goal(math.inf, ceiling=goal.ceiling, time_limit=goal.time_limit)
+
+
+def _in_the_end(answer: Answer | None, goal: Goal) -> Answer | None:
+    """What a glance has found, as an answer to the goal when the time is over."""
+    if answer is None or answer.status is not Status.EXACT or goal.reached(answer.lower, answer.upper):
+        return answer
+    return replace(answer, status=Status.TIME_LIMIT)
 
 
 def _for_the_cpu(query: Query) -> bool:
