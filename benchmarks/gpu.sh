@@ -1,6 +1,6 @@
 #!/bin/sh
 # All that is measured on a GPU, in one go: sh benchmarks/gpu.sh FOLDER [PART ...]
-# Parts: tests table limit scaling tanh; all of them take at most ten minutes. FOLDER gets a JSON a part, and log.txt.
+# Parts: tests table limit scaling tanh; with a limit each, fifteen minutes in all at most. FOLDER gets a JSON a part, and log.txt.
 # Needs Python 3.11 or later with torch (CUDA), numba, numpy, onnx and pytest, and build/aurora_checkpoints.npz for
 # scaling (python benchmarks/checkpoints.py makes it, on any machine). PYTHON names the interpreter.
 set -u
@@ -24,12 +24,12 @@ part() { # NAME SECONDS COMMAND ...: a part that fails, or takes too long, does 
 }
 
 run() {
-    part tests 60 "$python" -m pytest --noconftest -p no:cacheprovider -q tests/test_fused.py tests/test_engine.py \
+    part tests 260 "$python" -m pytest --noconftest -p no:cacheprovider -q tests/test_fused.py tests/test_engine.py \
         -k "gpu or cuda or device"
     part table 60 "$python" benchmarks/table.py --device cuda --sets aurora_short aurora_long --json "$out/table.json"
-    part limit 40 "$python" benchmarks/limit.py --device cuda --json "$out/limit.json"
+    part limit 100 "$python" benchmarks/limit.py --device cuda --json "$out/limit.json"
     part scaling 260 "$python" benchmarks/scaling.py --device cuda --limit 25 --json "$out/scaling.json"
-    part tanh 160 "$python" benchmarks/tanh.py --device cuda --parts large --times 2 10 30 --scales 1 \
+    part tanh 260 "$python" benchmarks/tanh.py --device cuda --parts large --times 2 10 60 --scales 1 \
         --json "$out/tanh.json"
     echo "failed:${failed:- none}"
     test -z "$failed"

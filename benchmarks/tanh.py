@@ -3,14 +3,12 @@
     python benchmarks/tanh.py [--device cpu] [--parts small large] [--times 1 4 15 60] [--pairs 2] [--scales 1 2]
         [--json FILE]
 
-`small`: up to 8 inputs, time until upper - lower <= 1 % of lower, beside the prototype's time to the same gap.
-Pendulum, CartPole and Acrobot are the policies that ship, on a box of the states of rollouts (CartPole: of its domain)
-and on one twice as wide; the prototype's policies and boxes were other ones of the same kind. The 8 inputs of
-LunarLander, and all of `large` (11, 17 and 24 inputs: Hopper, HalfCheetah, BipedalWalker), are stand-ins, since those
-simulators are not part of the set-up: networks that start as PPO's do and are fitted to saturating controllers on
-normally distributed states, two seeds a pair, on the box of the states seen. All their inputs matter alike, so they are
-harder than those policies: no ratio to the prototype is given for them. `large`: the interval after each of the times,
-every time a new search. The linf distance: all outputs and both signs together.
+`small`: up to 8 inputs, time until upper - lower <= 1 % of lower, beside the prototype's time to the same gap. `large`:
+Hopper, HalfCheetah and BipedalWalker with 11, 17 and 24 inputs, the interval after each of the times, every time a new
+search. Pendulum, CartPole and Acrobot are the policies that ship, on a box of the states of rollouts (CartPole: of its
+domain) and on one twice as wide; `gym_policies.py` has trained two seeds of each other kind, and the box is that of the
+states they meet. The prototype's policies and boxes were other ones of the same kinds. The linf distance: all outputs
+and both signs together.
 """
 
 from __future__ import annotations
@@ -27,14 +25,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from gym_policies import FOLDER, SEEDS
 
-from karenina import Box, Domain, Engine, Goal, Network, from_torch, pairwise_disagreement_threshold
+from karenina import Box, Domain, Engine, Goal, Network, pairwise_disagreement_threshold
+from karenina.network import Activation, Layer
 from karenina.zoo import load
 
 Row = dict[str, Any]
 GAP = 0.01
-STATES = 5000  # of the stand-ins, to learn from and to draw the box around
-SPREAD, OWN = 0.5, 1.0  # of the states; of each seed's own controller beside the one that all share
 PENDULUM = Box([-1, -1, -8], [1, 1, 8])
 CARTPOLE = Box([-0.6, -4, -0.21, -2.5], [0.6, 4, 0.21, 2.5])
 ACROBOT = Box([-1, -1, -1, -1, -12.57, -28.28], [1, 1, 1, 1, 12.57, 28.28])
@@ -47,7 +45,7 @@ class Task:
     name: str
     inputs: int
     outputs: int
-    box: Box | None = None  # None: a stand-in
+    box: Box | None = None  # None: of `gym_policies.py`
     prototype: tuple[tuple[float, float], tuple[float, float]] | None = None
 
     def pairs(self, count: int) -> Iterator[tuple[Network, Network, Box]]:
@@ -57,18 +55,17 @@ class Task:
             for first, second in itertools.islice(zip(networks[::2], networks[1::2], strict=True), count):
                 yield first, second, self.box
             return
-        for k in range(count):
-            (first, lower, upper), (second, *_) = (stand_in(self.inputs, self.outputs, k, seed) for seed in (1, 2))
-            yield first, second, Box(lower, upper)
+        if count:
+            yield trained(self.name)
 
 
 SMALL = (
     Task("pendulum", 3, 1, PENDULUM, ((0.1, 0.2), (0.1, 0.2))),
     Task("cartpole_discrete", 4, 2, CARTPOLE, ((0.1, 0.2), (0.1, 0.2))),
     Task("acrobot", 6, 3, ACROBOT, ((0.5, 2.3), (2.0, 6.0))),
-    Task("8 inputs", 8, 2),
+    Task("lunarlander", 8, 2, prototype=((2.0, 3.5), (15.0, 25.0))),
 )
-LARGE = (Task("11 inputs", 11, 3), Task("17 inputs", 17, 6), Task("24 inputs", 24, 4))
+LARGE = (Task("hopper", 11, 3), Task("halfcheetah", 17, 6), Task("bipedalwalker", 24, 4))
 
 
 def main() -> None:
@@ -77,7 +74,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=["small", "large"], choices=["small", "large"])
     parser.add_argument("--times", nargs="+", type=float, default=[1, 4, 15, 60], help="seconds, of the large ones")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds a pair, of the small ones")
-    parser.add_argument("--pairs", type=int, default=2, help="of each small kind; of a large one there is one")
+    parser.add_argument("--pairs", type=int, default=2, help="of each kind that ships; of the others there is one")
     parser.add_argument("--scales", nargs="+", type=float, default=[1, 2], help="widths of the box")
     parser.add_argument("--json", type=Path, help="write all measurements here")
     arguments = parser.parse_args()
@@ -147,36 +144,17 @@ def mean(values: list[float]) -> float:
     return math.exp(sum(math.log(max(value, 1e-300)) for value in values) / len(values))
 
 
-def stand_in(inputs: int, outputs: int, problem: int, seed: int) -> tuple[Network, Any, Any]:
-    """A network for a problem, and the least and greatest states it has seen; another seed is another training."""
-    rng = np.random.default_rng(problem)
-    shared = rng.normal(size=(2, outputs, inputs))
-    states = torch.tensor(SPREAD * rng.normal(size=(STATES, inputs)), dtype=torch.float32)
-    own = np.random.default_rng((problem, seed)).normal(size=(2, outputs, inputs))
-    gains = torch.tensor((shared + OWN * own) / math.sqrt(inputs), dtype=torch.float32)
-    target = torch.tanh(2 * states @ gains[0].T) + 0.3 * torch.sin(2 * states @ gains[1].T)
-    torch.manual_seed(seed)
-    model = torch.nn.Sequential(*_layers([inputs, 64, 64, outputs]))
-    optimiser = torch.optim.Adam(model.parameters(), 3e-4, eps=1e-5)
-    for _ in range(20):
-        for some in torch.split(torch.randperm(STATES), 64):
-            loss = (model(states[some]) - target[some]).square().mean()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-    lower, upper = (side.double().numpy() for side in (states.amin(0), states.amax(0)))
-    return from_torch(model, name=f"{inputs}-{problem}-{seed}"), lower, upper
-
-
-def _layers(sizes: list[int]) -> Iterator[torch.nn.Module]:
-    """As Stable-Baselines3 starts an actor: orthogonal weights, small ones last, no bias."""
-    for k, (a, b) in enumerate(itertools.pairwise(sizes)):
-        layer = torch.nn.Linear(a, b)
-        torch.nn.init.orthogonal_(layer.weight, math.sqrt(2) if k < len(sizes) - 2 else 0.01)
-        torch.nn.init.zeros_(layer.bias)
-        yield layer
-        if k < len(sizes) - 2:
-            yield torch.nn.Tanh()
+def trained(name: str) -> tuple[Network, Network, Box]:
+    """The two policies of `gym_policies.py`, and the box of what they meet."""
+    with np.load(FOLDER / f"{name}.npz") as arrays:
+        networks = []
+        for seed in SEEDS:
+            weights = [arrays[f"{seed}.{k}.weight"] for k in range(3)]
+            biases = [arrays[f"{seed}.{k}.bias"] for k in range(3)]
+            kinds = Activation("tanh"), Activation("tanh"), Activation("identity")
+            networks.append(Network(tuple(map(Layer.of, weights, biases, kinds)), f"{name}_{seed}"))
+        lower, upper = (arrays[side].astype(np.float64) for side in ("lower", "upper"))
+    return networks[0], networks[1], Box(lower, upper)
 
 
 if __name__ == "__main__":

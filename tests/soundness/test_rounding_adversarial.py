@@ -149,7 +149,7 @@ def test_lines_over_infinite_ranges_enclose_the_activation_or_are_not_numbers(ac
     kind = ACTIVATIONS[activation]
     for low, high in ((0.0, np.inf), (-np.inf, 0.0), (-3.0, np.inf), (-np.inf, 5.0), (-np.inf, np.inf)):
         lines = np.empty((8, 1))
-        write_lines(np.array([kind_of(kind)]), 0, low, high, lines, 0)
+        write_lines(np.array([kind_of(kind)]), 0, low, high, lines, np.empty((4, 1)), 0)
         z = np.array([v for v in (-1e6, -3.0, -1.0, 0.0, 0.5, 5.0, 1e6) if low <= v <= high])
         values = np.asarray(Network((Layer.of([[1.0]], [0.0], kind),))(z[:, None]))[:, 0]
         for side, sign in ((0, 1.0), (4, -1.0)):

@@ -44,7 +44,7 @@ def _relax_layer(net: Weights, room: Room, s: int, k: int) -> bool:
     for m in range(width):
         n = first + m
         low, high = lows[n], highs[n]
-        start[n] = write_lines(kinds, place + m, low, high, lines, n)
+        start[n] = write_lines(kinds, place + m, low, high, lines, room.curve, n)
         up, down = min(max(start[n], lines[0, n]), lines[1, n]), min(max(start[n], lines[4, n]), lines[5, n])
         up_constant, down_constant = lines[3, n] - up * lines[2, n], lines[7, n] - down * lines[6, n]
         tilt = up - down

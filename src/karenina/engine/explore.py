@@ -162,7 +162,7 @@ def _bound(
     _enter(heap, room, steps, slot)
     hidden_bounds(net, room, near)
     for neuron in range(len(steps.slopes)):
-        if np.isnan(steps.slopes[neuron]):
+        if np.isnan(steps.slopes[neuron]) or room.curve[3, neuron] > room.curve[2, neuron]:
             steps.slopes[neuron] = room.start[neuron]
     target = target_of(plan, best)
     bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, near)

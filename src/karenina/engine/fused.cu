@@ -151,14 +151,73 @@ DEVICE double slope_at(const double* kind, double z) {
     return z > 0 ? 1.0 : kind[1] * exp(z);
 }
 
+// A point, one of two, where softplus(z) - slope * z or that of an elu may have an extreme.
 DEVICE double stationary(const double* kind, double slope, int side) {
-    int code = (int)kind[0];
-    double sign = side ? -1.0 : 1.0;
-    if (code == TANH) return sign * atanh(sqrt(clamp(1 - slope, 0.0, 1.0)));
-    if (code == SIGMOID) return sign * 2 * atanh(sqrt(clamp(1 - 4 * slope, 0.0, 1.0)));
-    if (code == SOFTPLUS) { double share = clamp(slope, 0.0, 1.0); return log(share / (1 - share)); }
+    if ((int)kind[0] == SOFTPLUS) { double share = clamp(slope, 0.0, 1.0); return log(share / (1 - share)); }
     if (side == 0) return 0.0;
     return fmin(0.0, log(kind[1] != 0.0 ? slope / kind[1] : slope));
+}
+
+// Give both lines of a smooth neuron the wished slope: each touches the curve, or an end of it, at its point.
+DEVICE void turn(const double* kind, double low, double high, double wished, Room& room, int n) {
+    double (*lines)[NEURONS] = room.lines;
+    if (!isfinite(high - low)) {  // fmax and fmin pass over NaN
+        for (int row = 0; row < 8; row++) lines[row][n] = NOT_A_NUMBER;
+        return;
+    }
+    int code = (int)kind[0];
+    double at_low = activation(kind, low), at_high = activation(kind, high), left, right;
+    if (code == TANH) { left = 1 - at_low * at_low; right = 1 - at_high * at_high; }
+    else if (code == SIGMOID) { left = at_low * (1 - at_low); right = at_high * (1 - at_high); }
+    else { left = slope_at(kind, low); right = slope_at(kind, high); }
+    double least = fmin(left, right), most = fmax(left, right);
+    if (low <= 0 && high >= 0) {
+        if (code == TANH || code == SIGMOID) most = kind[4];
+        if (code == ELU) { least = fmin(least, kind[1]); most = fmax(most, kind[1]); }
+    }
+    double slope = clamp(wished, fmax(least, kind[3]), fmin(most, kind[4]));
+    double up = low, down = low, at_up = at_low, at_down = at_low;
+    double highest = at_low - slope * low, lowest = highest, value = at_high - slope * high;
+    if (value > highest) { up = high; at_up = at_high; highest = value; }
+    if (value < lowest) { down = high; at_down = at_high; lowest = value; }
+    if (code == TANH || code == SIGMOID) {  // odd about its middle, concave on the right: one tangent above and one below
+        double scale = code == TANH ? 1.0 : 0.5, middle = code == TANH ? 0.0 : 0.5;
+        double root = sqrt(fmax(1 - slope / (scale * scale), 0.0));
+        double z = 0.5 / scale * log1p(2 * root / (1 - root)), rise = scale * root;
+        if (low < z && z < high && middle + rise - slope * z > highest) { up = z; at_up = middle + rise; }
+        if (low < -z && -z < high && middle - rise + slope * z < lowest) { down = -z; at_down = middle - rise; }
+    } else {
+        for (int side = 0; side < 2; side++) {
+            double z = stationary(kind, slope, side);
+            if (!(low < z && z < high)) continue;
+            double at_z = activation(kind, z);
+            value = at_z - slope * z;
+            if (value > highest) { up = z; at_up = at_z; highest = value; }
+            if (value < lowest) { down = z; at_down = at_z; lowest = value; }
+        }
+    }
+    lines[0][n] = lines[1][n] = lines[4][n] = lines[5][n] = slope;
+    lines[2][n] = up;
+    lines[3][n] = at_up;
+    lines[6][n] = down;
+    lines[7][n] = at_down;
+}
+
+// The slope at z of the concave function closest above a smooth activation, or of the convex one closest below: roughly.
+DEVICE double envelope_slope(const double* kind, double low, double high, double z, bool above, double chord) {
+    int code = (int)kind[0];
+    if (code != TANH && code != SIGMOID) return above ? chord : slope_at(kind, clamp(z, low, high));  // convex
+    double scale = code == TANH ? 1.0 : 0.5;
+    double left = scale * (above ? low : -high), right = scale * (above ? high : -low);  // below: from the other end
+    double at = clamp(scale * (above ? z : -z), left, right);
+    if (at < -0.5 * left) {  // left of where a line from the left end touches the curve, or its right end
+        double touch = fmin(-0.5 * left, 0.5 * log(2 - 2 * left)), t = tanh(touch), rise = (1 - t * t) * (touch - left);
+        touch -= (t - tanh(left) - rise) / (2 * t * rise);
+        if (!(touch < right)) return chord;
+        at = fmax(at, touch);
+    }
+    double t = tanh(at);
+    return scale * scale * (1 - t * t);
 }
 
 // The eight numbers of a neuron's lines, and the slope to start from.
@@ -201,24 +260,8 @@ DEVICE void write_lines(const double* kind, double low, double high, Room& room,
         return;
     }
     double width = high - low;
-    double slope = width > 1e-6 ? (at_high - at_low) / width : slope_at(kind, low + width / 2);
-    slope = clamp(slope, kind[3], kind[4]);
-    if (!isfinite(width)) {  // fmax and fmin pass over NaN
-        for (int row = 0; row < 8; row++) lines[row][n] = NOT_A_NUMBER;
-        room.start[n] = NOT_A_NUMBER;
-        return;
-    }
-    double most = fmax(at_low - slope * low, at_high - slope * high);
-    double least = fmin(at_low - slope * low, at_high - slope * high);
-    for (int side = 0; side < 2; side++) {
-        double z = clamp(stationary(kind, slope, side), low, high), value = activation(kind, z) - slope * z;
-        most = fmax(most, value);
-        least = fmin(least, value);
-    }
-    lines[0][n] = lines[1][n] = lines[4][n] = lines[5][n] = room.start[n] = slope;
-    lines[2][n] = lines[6][n] = 0.0;
-    lines[3][n] = most;
-    lines[7][n] = least;
+    turn(kind, low, high, width > 1e-6 ? (at_high - at_low) / width : slope_at(kind, low + width / 2), room, n);
+    room.start[n] = lines[0][n];
 }
 
 DEVICE bool settled(const double* kind, double low, double high) {
@@ -347,7 +390,11 @@ DEVICE double descend(Room& room) {
     return sum(bound + part);
 }
 
-DEVICE double evaluate(const Questions& ask, int of_case, Room& room) {
+DEVICE double evaluate(const Networks& net, const Questions& ask, int of_case, Room& room) {
+    EACH(n, NEURONS) {
+        const double* kind = net.kinds + 5 * (n % SINGLE);
+        if ((int)kind[0] > CLIP) turn(kind, room.low[n], room.high[n], room.slopes[n], room, n);
+    }
     const double* rows = ask.rows + (long)of_case * CONSTRAINTS * STACK * OUTPUTS;
     double constant = ask.offset[of_case] + ask.error[of_case], part = 0.0;
     EACH(m, STACK * OUTPUTS) {
@@ -425,6 +472,18 @@ DEVICE void move_slopes(Room& room, double excess) {
     SYNC;
 }
 
+// Part of the way to the slopes that are best at the corner: those of the curves' envelopes there.
+DEVICE void bend_slopes(const Networks& net, Room& room, double share) {
+    EACH(n, NEURONS) {
+        const double* kind = net.kinds + 5 * (n % SINGLE);
+        if ((int)kind[0] <= CLIP) continue;
+        bool above = room.reach[n] >= 0;
+        double best = envelope_slope(kind, room.low[n], room.high[n], room.z[n], above, room.start[n]);
+        room.slopes[n] += share * (best - room.slopes[n]);
+    }
+    SYNC;
+}
+
 DEVICE void move_multipliers(const Questions& ask, int of_case, Room& room, double excess) {
     double length = 0.0;
     for (int r = 0; r < CONSTRAINTS; r++) {
@@ -453,8 +512,11 @@ DEVICE double tighten(
     for (int step = 0; step < STEPS * blocks && best > enough; step++) {
         forward(net, room, room.corner, true);
         if (blocks == 2 && step % 2 == 0) move_multipliers(ask, of_case, room, reach * (bound - aim));
-        else move_slopes(room, reach * (bound - aim));
-        bound = evaluate(ask, of_case, room);
+        else {
+            bend_slopes(net, room, 1.0 / (2 + step / blocks));
+            move_slopes(room, reach * (bound - aim));
+        }
+        bound = evaluate(net, ask, of_case, room);
         if (bound < best) { best = bound; keep(room); }
         else reach *= 0.9;
     }
@@ -565,9 +627,9 @@ DEVICE void bound_box(
     const double* plan = ask.plan + 5 * query;
     double value = at.best[query], target = target_of(plan, value);
     hidden_bounds(net, room);
-    EACH(n, NEURONS) if (isnan(room.slopes[n])) room.slopes[n] = room.start[n];
+    EACH(n, NEURONS) if (isnan(room.slopes[n]) || (int)net.kinds[5 * (n % SINGLE)] > CLIP) room.slopes[n] = room.start[n];
     SYNC;
-    double bound = evaluate(ask, of_case, room), tight = bound;
+    double bound = evaluate(net, ask, of_case, room), tight = bound;
     if (LANE == 0) at.value[item] = -INFINITE;
     SYNC;
     if (fmin(bound, before) > target) {

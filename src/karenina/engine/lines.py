@@ -2,6 +2,7 @@
 
 Enters: an activation's number and parameters, and bounds of the pre-activation. Leaves: eight numbers, for the upper
 and then for the lower line: the least and the greatest slope, and a point with its value about which the line turns.
+The lines of smooth activations have one slope and touch the curve; any other slope has its own points (`turn`).
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ __all__ = [
     "compiled",
     "dot",
     "dot_absolute",
+    "envelope_slope",
     "has_one_kink",
     "slope_at",
     "slope_range",
+    "turn",
     "vectorised",
     "write_lines",
 ]
@@ -161,13 +164,18 @@ def has_one_kink(kinds: Array, p: int, low: float, high: float) -> bool:
 
 
 @compiled
-def write_lines(kinds: Array, p: int, low: float, high: float, lines: Array, n: int) -> float:
-    """Write column n of lines for a neuron with its pre-activation in [low, high]; the slope to start from."""
+def write_lines(kinds: Array, p: int, low: float, high: float, lines: Array, curve: Array, n: int) -> float:
+    """Write column n of lines for a neuron with its pre-activation in [low, high]; the slope to start from.
+
+    And column n of curve, of a smooth one: the activation at both ends, and the slopes that lines may be turned to.
+    """
+    if kinds[p, 0] <= CLIP:
+        curve[2, n] = curve[3, n] = 0.0
     if kinds[p, 0] == KINK:
         return _kink(kinds[p, 1], kinds[p, 2], low, high, lines, n)
     if kinds[p, 0] == CLIP:
         return _clip(kinds, p, low, high, lines, n)
-    return _smooth(kinds, p, low, high, lines, n)
+    return _smooth(kinds, p, low, high, lines, curve, n)
 
 
 @compiled
@@ -207,33 +215,102 @@ def _clip(kinds: Array, p: int, low: float, high: float, lines: Array, n: int) -
 
 
 @compiled
-def _smooth(kinds: Array, p: int, low: float, high: float, lines: Array, n: int) -> float:
-    """One slope for both sides, the chord's; intercepts at the extremes of activation(z) - slope * z."""
+def _smooth(kinds: Array, p: int, low: float, high: float, lines: Array, curve: Array, n: int) -> float:
+    """One slope for both sides, to begin with the chord's; `turn` gives them others."""
     width, at_low, at_high = high - low, activation(kinds, p, low), activation(kinds, p, high)
     slope = (at_high - at_low) / width if width > NARROW else slope_at(kinds, p, low + width / 2)
-    if not np.isfinite(width):  # comparisons below would pass over NaN
-        slope = np.nan
-    slope = min(max(slope, kinds[p, 3]), kinds[p, 4])
-    most, least = max(at_low - slope * low, at_high - slope * high), min(at_low - slope * low, at_high - slope * high)
-    for side in range(2):
-        z = min(max(_stationary(kinds, p, slope, side), low), high)
-        value = activation(kinds, p, z) - slope * z
-        most, least = max(most, value), min(least, value)
-    lines[0, n] = lines[1, n] = lines[4, n] = lines[5, n] = slope
-    lines[2, n] = lines[6, n] = 0.0
-    lines[3, n], lines[7, n] = most, least
+    curve[0, n], curve[1, n] = at_low, at_high
+    curve[2, n], curve[3, n] = _useful_slopes(kinds, p, low, high, at_low, at_high)
+    slope = min(max(slope, curve[2, n]), curve[3, n])
+    turn(kinds, p, low, high, slope, lines, curve, n)
     return float(slope)
 
 
 @compiled
-def _stationary(kinds: Array, p: int, slope: float, side: int) -> float:
-    """A point, one of two, where activation(z) - slope * z may have an extreme."""
-    code, sign = kinds[p, 0], 1.0 - 2.0 * side
+def _useful_slopes(kinds: Array, p: int, low: float, high: float, at_low: float, at_high: float) -> tuple[float, float]:
+    """The least and the greatest slope of the curve in its range: lines of others are as sound, and no use."""
+    code, parameter = kinds[p, 0], kinds[p, 1]
     if code == TANH:
-        return sign * math.atanh(math.sqrt(min(max(1 - slope, 0.0), 1.0)))
-    if code == SIGMOID:
-        return sign * 2 * math.atanh(math.sqrt(min(max(1 - 4 * slope, 0.0), 1.0)))
-    if code == SOFTPLUS:
+        left, right = 1 - at_low * at_low, 1 - at_high * at_high
+    elif code == SIGMOID:
+        left, right = at_low * (1 - at_low), at_high * (1 - at_high)
+    elif code == SOFTPLUS:
+        left, right = slope_at(kinds, p, low), slope_at(kinds, p, high)
+    else:
+        left, right = at_low + parameter if low <= 0 else 1.0, at_high + parameter if high <= 0 else 1.0
+    least, most = min(left, right), max(left, right)
+    if low <= 0 <= high:
+        if code in (TANH, SIGMOID):
+            most = kinds[p, 4]
+        elif code == ELU:
+            least, most = min(least, parameter), max(most, parameter)
+    return max(least, kinds[p, 3]), min(most, kinds[p, 4])
+
+
+@compiled
+def turn(kinds: Array, p: int, low: float, high: float, wished: float, lines: Array, curve: Array, n: int) -> None:
+    """Give both lines of a smooth neuron the wished slope: each touches the curve, or an end of it, at its point."""
+    slope = min(max(wished, curve[2, n]), curve[3, n])
+    if not np.isfinite(high - low):  # comparisons below would pass over NaN
+        slope = np.nan
+    up, down, at_up, at_down = low, low, curve[0, n], curve[0, n]
+    most = least = curve[0, n] - slope * low
+    value = curve[1, n] - slope * high
+    if value > most:
+        up, at_up, most = high, curve[1, n], value
+    if value < least:
+        down, at_down, least = high, curve[1, n], value
+    if kinds[p, 0] in (TANH, SIGMOID):  # odd about its middle, concave on the right: one tangent above and one below
+        scale, middle = (1.0, 0.0) if kinds[p, 0] == TANH else (0.5, 0.5)
+        root = math.sqrt(max(1 - slope / (scale * scale), 0.0))
+        z, rise = 0.5 / scale * math.log1p(2 * root / (1 - root)), scale * root
+        if low < z < high and middle + rise - slope * z > most:
+            up, at_up = z, middle + rise
+        if low < -z < high and middle - rise + slope * z < least:
+            down, at_down = -z, middle - rise
+    else:
+        for side in range(2):
+            z = _stationary(kinds, p, slope, side)
+            if low < z < high:
+                at_z = activation(kinds, p, z)
+                value = at_z - slope * z
+                if value > most:
+                    up, at_up, most = z, at_z, value
+                if value < least:
+                    down, at_down, least = z, at_z, value
+    lines[0, n] = lines[1, n] = lines[4, n] = lines[5, n] = slope
+    lines[2, n], lines[3, n], lines[6, n], lines[7, n] = up, at_up, down, at_down
+
+
+@compiled
+def envelope_slope(kinds: Array, p: int, low: float, high: float, z: float, above: bool, chord: float) -> float:
+    """The slope at z of the concave function closest above a smooth activation, or of the convex one closest below.
+
+    Roughly: any slope is sound, and lines of this one are the best at z.
+    """
+    if kinds[p, 0] not in (TANH, SIGMOID):  # convex
+        return chord if above else slope_at(kinds, p, min(max(z, low), high))
+    scale = 1.0 if kinds[p, 0] == TANH else 0.5
+    left, right, at = scale * low, scale * high, scale * z
+    if not above:  # the same from the other end
+        left, right, at = -right, -left, -at
+    at = min(max(at, left), right)
+    if at < -0.5 * left:  # left of a line from the left end that touches the curve at `touch`, or at its right end
+        touch = min(-0.5 * left, 0.5 * math.log(2 - 2 * left))
+        t, run = math.tanh(touch), touch - left
+        rise = (1 - t * t) * run
+        touch -= (t - math.tanh(left) - rise) / (2 * t * rise)
+        if not touch < right:
+            return chord
+        at = max(at, touch)
+    t = math.tanh(at)
+    return float(scale * scale * (1 - t * t))
+
+
+@compiled
+def _stationary(kinds: Array, p: int, slope: float, side: int) -> float:
+    """A point, one of two, where softplus(z) - slope * z or that of an elu may have an extreme."""
+    if kinds[p, 0] == SOFTPLUS:
         share = min(max(slope, 0.0), 1.0)
         return float(np.log(share / (1 - share)))
     if side == 0:

@@ -14,7 +14,7 @@ import torch
 
 from karenina.engine.joint import Joint
 
-__all__ = ["Nodes", "Pool", "by_layer", "flat"]
+__all__ = ["Nodes", "Pool", "by_layer", "flat", "smooth"]
 
 Tensor = torch.Tensor
 
@@ -28,6 +28,15 @@ def by_layer(joint: Joint, t: Tensor) -> list[Tensor]:
     """(nodes, S * all n) -> [(S, nodes, n) a layer], as views."""
     parts = torch.split(t, [joint.stack * n for n in joint.widths], 1)
     return [part.view(len(part), joint.stack, n).movedim(1, 0) for part, n in zip(parts, joint.widths, strict=True)]
+
+
+def smooth(joint: Joint) -> Tensor:
+    """Which neurons have a smooth activation, (S * all n,)."""
+    kinds = [
+        torch.tensor([not activation.piecewise_linear for activation, count in layer.activations for _ in range(count)])
+        for layer in joint.kinds
+    ]
+    return torch.cat([kind.repeat(joint.stack) for kind in kinds]).to(joint.weights[0].device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,22 +6,24 @@ and a lower line
     value + slope * (z - point),   slope anywhere in [low, high].
 
 Every slope in the range is sound. A kink has a free slope on one side (the line turns about the
-kink, and the search optimises it); smooth activations have one fixed slope for both sides, the
-chord's, with the intercepts at the extreme points of activation(z) - slope * z.
+kink, and the search optimises it). Smooth activations have one slope for both sides, to begin with
+the chord's; each line touches the curve, or an end of it, where activation(z) - slope * z is
+extreme. `turned` gives them another slope, which is as sound, and `envelope_slopes` are the best at
+a given z.
 
 Rounding of the lines themselves is part of the error that `rounding` adds to every bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
 from karenina.network import Activation, Layer
 
-__all__ = ["Lines", "Side", "relax"]
+__all__ = ["Lines", "Side", "envelope_slopes", "relax", "turned"]
 
 Tensor = torch.Tensor
 _TINY = 2.0**-1074  # keeps 0 / 0 at 0, and is no more than what underflow is allowed
@@ -51,11 +53,42 @@ class Lines(NamedTuple):
 
 def relax(layer: Layer, lo: Tensor, hi: Tensor) -> Lines:
     """The lines of all neurons of a layer whose pre-activations lie in [lo, hi] (shape (..., neurons))."""
-    if len(layer.activations) == 1:
-        return _lines(layer.activations[0][0], lo, hi)
+    return _joined([_lines(activation, low, high) for activation, low, high in _groups(layer, lo, hi)])
+
+
+def turned(layer: Layer, lines: Lines, lo: Tensor, hi: Tensor, slopes: Tensor) -> Lines:
+    """The lines with other slopes where the activation is smooth."""
+    if all(activation.piecewise_linear for activation, _ in layer.activations):
+        return lines
+    return _joined(
+        [
+            _lines(activation, low, high) if activation.piecewise_linear else _touching(activation, low, high, slope)
+            for activation, low, high, slope in _groups(layer, lo, hi, slopes)
+        ]
+    )
+
+
+def envelope_slopes(layer: Layer, lines: Lines, lo: Tensor, hi: Tensor, z: Tensor, above: Tensor) -> Tensor:
+    """Slopes at z of the concave functions closest above smooth activations, or of the convex ones closest below.
+
+    Roughly: any slope is sound, and lines of these are the best at z.
+    """
+    groups = _groups(layer, lines.start, lo, hi, z, above)
+    return torch.cat([each[1] if each[0].piecewise_linear else _envelope(*each) for each in groups], -1)
+
+
+def _groups(layer: Layer, *tensors: Tensor) -> Iterator[tuple[Any, ...]]:
+    """Each activation of the layer with its neurons' part of the tensors."""
     sizes = [count for _, count in layer.activations]
-    groups = zip(layer.activations, torch.split(lo, sizes, -1), torch.split(hi, sizes, -1), strict=True)
-    parts = [_lines(activation, low, high) for (activation, _), low, high in groups]
+    parts = zip(*(torch.split(t, sizes, -1) for t in tensors), strict=True)
+    for (activation, _), part in zip(layer.activations, parts, strict=True):
+        yield activation, *part
+
+
+def _joined(parts: Sequence[Lines]) -> Lines:
+    """Lines of one layer from those of its groups."""
+    if len(parts) == 1:
+        return parts[0]
     upper, lower = (
         Side(*(torch.cat(t, -1) for t in zip(*side, strict=True))) for side in zip(*(p[:2] for p in parts), strict=True)
     )
@@ -122,11 +155,53 @@ def _smooth(activation: Activation, lo: Tensor, hi: Tensor) -> Lines:
     chord = (activation(hi) - activation(lo)) / (width + _TINY)
     middle = activation.derivative(lo + width / 2)
     slope = torch.where(width > 1e-6, chord, middle).clamp(low, high)  # a narrow chord is all rounding
+    return _touching(activation, lo, hi, slope)
+
+
+def _touching(activation: Activation, lo: Tensor, hi: Tensor, wished: Tensor) -> Lines:
+    """Lines of the slopes wished for, or of the closest that the curve has in its range: others are of no use."""
+    least, most = _slopes_within(activation, lo, hi)
+    slope = torch.minimum(torch.maximum(wished, least), most)
     stationary = [torch.maximum(torch.minimum(z, hi), lo) for z in _STATIONARY[activation.name](activation, slope)]
-    intercepts = torch.stack([activation(z) - slope * z for z in (lo, hi, *stationary)])
-    zero = torch.zeros_like(lo)
-    upper, lower = (Side(slope, slope, zero, extreme) for extreme in (intercepts.amax(0), intercepts.amin(0)))
-    return Lines(upper, lower, slope)
+    points = torch.stack([lo, hi, *stationary])
+    values = activation(points)
+    intercepts = values - slope * points
+    sides = []
+    for place in (intercepts.argmax(0, keepdim=True), intercepts.argmin(0, keepdim=True)):
+        sides.append(Side(slope, slope, points.gather(0, place)[0], values.gather(0, place)[0]))
+    return Lines(sides[0], sides[1], slope)
+
+
+def _slopes_within(activation: Activation, lo: Tensor, hi: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the greatest slope of a smooth activation in [lo, hi]."""
+    left, right = activation.derivative(lo), activation.derivative(hi)
+    least, most = torch.minimum(left, right), torch.maximum(left, right)
+    around, (low, high) = (lo <= 0) & (hi >= 0), activation.slopes
+    if activation.name in ("tanh", "sigmoid"):
+        most = torch.where(around, high, most)
+    elif activation.name == "elu":
+        alpha = activation.parameters[0]
+        least, most = (
+            torch.where(around, least.clamp(max=alpha), least),
+            torch.where(around, most.clamp(min=alpha), most),
+        )
+    return least.clamp(min=low), most.clamp(max=high)
+
+
+def _envelope(activation: Activation, chord: Tensor, lo: Tensor, hi: Tensor, z: Tensor, above: Tensor) -> Tensor:
+    """One activation's part of `envelope_slopes`."""
+    if activation.name not in ("tanh", "sigmoid"):  # convex
+        return torch.where(above, chord, activation.derivative(torch.minimum(torch.maximum(z, lo), hi)))
+    scale = 1.0 if activation.name == "tanh" else 0.5
+    left, right = scale * torch.where(above, lo, -hi), scale * torch.where(above, hi, -lo)  # below: from the other end
+    at = torch.minimum(torch.maximum(scale * torch.where(above, z, -z), left), right)
+    touch = torch.minimum(-0.5 * left, 0.5 * torch.log(2 - 2 * left))  # of a line from the left end, and a Newton step
+    t = torch.tanh(touch)
+    rise = (1 - t * t) * (touch - left)
+    touch = touch - (t - torch.tanh(left) - rise) / (2 * t * rise)
+    straight = at < -0.5 * left
+    t = torch.tanh(torch.where(straight, torch.maximum(at, touch), at))
+    return torch.where(straight & ~(touch < right), chord, scale * scale * (1 - t * t))
 
 
 def _tanh_stationary(_: Activation, slope: Tensor) -> tuple[Tensor, ...]:

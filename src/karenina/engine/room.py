@@ -21,6 +21,7 @@ class Room(NamedTuple):
     low: Array  # (neurons,) bounds of the pre-activations
     high: Array
     lines: Array  # (8, neurons), as `lines` writes them
+    curve: Array  # (4, neurons) of smooth ones: the activation at both ends, and the slopes that lines may have
     start: Array  # (neurons,) a slope for a side that is free
     gap: Array  # (neurons,) how far the lines are apart at most
     fixed: Array  # (4, neurons) with the starting slope: the upper line's slope and constant, the lower line's
@@ -50,6 +51,7 @@ def new_room(net: Weights) -> Room:
         np.empty(neurons),
         np.empty(neurons),
         np.empty((8, neurons)),
+        np.empty((4, neurons)),
         np.empty(neurons),
         np.empty(neurons),
         np.empty((4, neurons)),

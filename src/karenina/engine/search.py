@@ -19,7 +19,7 @@ from karenina.engine.branching import choose_split, clip_box, split
 from karenina.engine.cuts import tighten_by_cuts
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.joint import Joint
-from karenina.engine.nodes import Nodes, Pool, by_layer, flat
+from karenina.engine.nodes import Nodes, Pool, by_layer, flat, smooth
 from karenina.engine.rounding import LEAST, UNIT
 from karenina.engine.settings import Settings
 from karenina.engine.tighten import Bounder, Tight, evaluate, tighten
@@ -45,6 +45,7 @@ class Search:
         self._batch = min(settings.batch, _affordable(shared.joint, settings))
         self._fresh = Nodes.roots(cases.lower, cases.upper, cases.rows.shape[1], neurons)  # not bounded yet
         self._pool = Pool(self._fresh)
+        self._smooth = smooth(shared.joint)
 
     @property
     def upper(self) -> float:
@@ -148,12 +149,12 @@ class Search:
         return self._splittable(nodes)
 
     def _quick_bound(self, nodes: Nodes) -> tuple[Nodes, Hidden]:
-        """Bounds with the slopes that were best for the parent, or the default ones."""
+        """Bounds with the slopes that were best for the parent, or the default ones (always, of smooth neurons)."""
         joint = self.shared.joint
         known = list(zip(by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), strict=True))
         hidden = hidden_bounds(joint, self.shared.rounding, nodes.lower, nodes.upper, known)
         nodes = nodes.with_(neuron_lower=flat(hidden.lower), neuron_upper=flat(hidden.upper))
-        fresh = torch.isinf(nodes.bound)[:, None]
+        fresh = torch.isinf(nodes.bound)[:, None] | self._smooth
         nodes = nodes.with_(slopes=torch.where(fresh, flat([lines.start for lines in hidden.lines]), nodes.slopes))
         quick, _ = evaluate(self.shared, nodes, hidden.lines)
         empty = (nodes.neuron_lower > nodes.neuron_upper).any(1)

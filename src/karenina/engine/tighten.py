@@ -19,8 +19,8 @@ import torch
 from karenina.engine.bounds import Linear, linear_forward, maximum
 from karenina.engine.cases import Cases
 from karenina.engine.joint import Joint
-from karenina.engine.nodes import Nodes, by_layer, flat
-from karenina.engine.relaxation import Lines
+from karenina.engine.nodes import Nodes, by_layer, flat, smooth
+from karenina.engine.relaxation import Lines, envelope_slopes, turned
 from karenina.engine.rounding import Rounding
 
 __all__ = ["Block", "Bounder", "Tight", "evaluate", "tighten"]
@@ -76,6 +76,8 @@ def evaluate(shared: Bounder, nodes: Nodes, lines: list[Lines]) -> tuple[Tight, 
     """The bound that the nodes' own slopes and multipliers give."""
     joint, split = shared.joint, bool(nodes.neuron_multipliers.any())
     coefficients, constant = shared.cases.lagrangian(nodes.case, nodes.multipliers)
+    ranges = by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper), by_layer(joint, nodes.slopes)
+    lines = [turned(*each) for each in zip(joint.kinds, lines, *ranges, strict=True)]
     extra = by_layer(joint, nodes.neuron_multipliers) if split else None
     linear = maximum(joint, lines, nodes.lower, nodes.upper, coefficients, by_layer(joint, nodes.slopes), extra)
     bound = linear.value + constant
@@ -134,25 +136,39 @@ class _Slopes:
     """Polyak's step in coordinates scaled by the derivatives seen so far (as AdaGrad does), with momentum.
 
     Derivatives of slopes in the first layer are larger than in the last by the weights between; unscaled steps
-    zigzag between the two.
+    zigzag between the two. Slopes of smooth activations go part of the way to those that are best at the corner, a
+    half, a third, a quarter: no step knows better, for their lines turn with the point that they touch.
     """
 
     def __init__(self, shared: Bounder) -> None:
         self._joint = shared.joint
         self._squares: Tensor | float = 0.0
         self._momentum: Tensor | float = 0.0
+        self._moves = 0
+        self._smooth = smooth(shared.joint)
 
     def move(self, nodes: Nodes, lines: list[Lines], linear: Linear, excess: Tensor) -> Nodes:
-        gradient, least, most = self._gradient(lines, linear)
+        hidden, _ = linear_forward(self._joint, linear)
+        gradient, least, most = self._gradient(lines, linear, hidden)
         self._squares = self._squares + gradient.square()
         direction = gradient / (self._squares.sqrt() + 1e-290)
         self._momentum = 0.5 * self._momentum + direction
         moved = nodes.slopes.clamp(least, most) - _length(excess, gradient, direction) * self._momentum
-        return nodes.with_(slopes=torch.where(gradient != 0, moved.clamp(least, most), nodes.slopes))
+        slopes = torch.where(gradient != 0, moved.clamp(least, most), nodes.slopes)
+        self._moves += 1
+        if self._smooth.any():
+            best = self._envelopes(nodes, lines, linear, hidden)
+            slopes = torch.where(self._smooth, slopes + (best - slopes) / (1 + self._moves), slopes)
+        return nodes.with_(slopes=slopes)
 
-    def _gradient(self, lines: list[Lines], linear: Linear) -> tuple[Tensor, Tensor, Tensor]:
+    def _envelopes(self, nodes: Nodes, lines: list[Lines], linear: Linear, hidden: list[Tensor]) -> Tensor:
+        """The slopes that are best at the corner."""
+        joint, above = self._joint, [reach >= 0 for reach in linear.reach]
+        ranges = by_layer(joint, nodes.neuron_lower), by_layer(joint, nodes.neuron_upper)
+        return flat([envelope_slopes(*each) for each in zip(joint.kinds, lines, *ranges, hidden, above, strict=True)])
+
+    def _gradient(self, lines: list[Lines], linear: Linear, hidden: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """The derivative in each slope, 0 where it is not free, and the range of each."""
-        hidden, _ = linear_forward(self._joint, linear)
         low, high, gradient = [], [], []
         for z, reach, line in zip(hidden, linear.reach, lines, strict=True):
             bottom, top, point, _ = (torch.where(reach >= 0, a, b) for a, b in zip(line.upper, line.lower, strict=True))

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from karenina.engine.box import descend
-from karenina.engine.lines import compiled, dot
+from karenina.engine.lines import compiled, dot, envelope_slope, turn
 from karenina.engine.near import APART, FIRST
-from karenina.engine.packed import Array, Question, Weights
+from karenina.engine.packed import CLIP, Array, Question, Weights
 from karenina.engine.room import Room
 
 __all__ = ["Steps", "evaluate", "keep", "new_steps", "tighten"]
@@ -66,6 +66,7 @@ def evaluate(
 ) -> float:
     """The bound that these slopes and multipliers give, rounding included; infinite where it overflows."""
     outputs, constant = net.sizes[-1], ask.offset[case] + ask.error[case]
+    _turn_all(net, room, slopes)
     for s in range(len(net.weights)):
         for m in range(outputs):
             c = ask.objective[case, s * outputs + m]
@@ -77,6 +78,18 @@ def evaluate(
         part += multipliers[r] * (ask.row_offset[case, r] + 2 * ask.row_error[case, r])
     bound = descend(net, room, len(net.sizes) - 2, slopes, near) + (constant + part)
     return bound if np.isfinite(bound) else np.inf
+
+
+@compiled
+def _turn_all(net: Weights, room: Room, slopes: Array) -> None:
+    """Lines of smooth neurons get the slopes."""
+    stack, kinds = len(net.weights), net.kinds
+    for k in range(len(net.sizes) - 2):
+        width, place = net.sizes[k + 1], net.bias_at[k]
+        for m in range(width):
+            if kinds[place + m, 0] > CLIP:
+                for n in range(stack * place + m, stack * place + stack * width, width):
+                    turn(kinds, place + m, room.low[n], room.high[n], slopes[n], room.lines, room.curve, n)
 
 
 @compiled
@@ -106,6 +119,7 @@ def tighten(
             _move_multipliers(ask, case, steps, reach * (bound - aim))
         else:
             _move_slopes(net, room, steps, reach * (bound - aim), near)
+            _bend_slopes(net, room, steps, 1.0 / (2 + step // blocks))
         bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, near)
         if bound < best:
             best = bound
@@ -186,6 +200,20 @@ def _move_slopes(net: Weights, room: Room, steps: Steps, excess: float, near: bo
             side = 0 if taken[0, n] >= 0 else 4
             moved = min(max(slopes[n], lines[side, n]), lines[side + 1, n]) - length * momentum[n]
             slopes[n] = min(max(moved, lines[side, n]), lines[side + 1, n])
+
+
+@compiled
+def _bend_slopes(net: Weights, room: Room, steps: Steps, share: float) -> None:
+    """Part of the way to the slopes that are best at the corner: those of the curves' envelopes there."""
+    stack, kinds = len(net.weights), net.kinds
+    for k in range(len(net.sizes) - 2):
+        width, place = net.sizes[k + 1], net.bias_at[k]
+        for m in range(width):
+            if kinds[place + m, 0] > CLIP:
+                for n in range(stack * place + m, stack * place + stack * width, width):
+                    above, chord = room.taken[0, n] >= 0, room.start[n]
+                    best = envelope_slope(kinds, place + m, room.low[n], room.high[n], steps.z[n], above, chord)
+                    steps.slopes[n] += share * (best - steps.slopes[n])
 
 
 @compiled
