@@ -21,7 +21,7 @@ from karenina import Engine, Goal, PairTask, disagreement_table, measure_here
 from karenina.distance import L1
 from karenina.domain import Box, Domain
 from karenina.engine.asked import Asked, Pairs, near_pairs
-from karenina.engine.compiled_search import ALIKE, near_copies
+from karenina.engine.compiled_search import ALIKE, CompiledSearch, near_copies
 from karenina.engine.fused import FusedSearch, Shape, answer_together, fits
 from karenina.network import RELU, Layer, Network
 from karenina.query import Answer, Case, Query, Status
@@ -47,12 +47,6 @@ class Host:
             ctypes.c_void_p(p.data_ptr()) if isinstance(p, torch.Tensor) else ctypes.c_int(p) for p in pointers
         ]
         getattr(self._library, name)(*arguments)
-
-
-def _as_c(argument: int | torch.Tensor) -> ctypes.c_void_p | ctypes.c_int:
-    if isinstance(argument, torch.Tensor):
-        return ctypes.c_void_p(argument.data_ptr())
-    return ctypes.c_int(argument)
 
 
 @pytest.fixture
@@ -154,6 +148,32 @@ def test_without_room_the_interval_is_wide_and_true(host: Callable[..., list[Ans
 
 
 @needs_compiler
+def test_the_nodes_with_most_to_lose_come_first(
+    host: Callable[..., list[Answer]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, goal = np.random.default_rng(5), Goal(1e-6)
+    queries = pairs_of(rng, [dense_network(rng, (4, 8, 8, 1)) for _ in range(3)], 0)
+    depth_first = host(queries, goal)  # all of a generation at once: nothing is left to choose from
+    monkeypatch.setattr("karenina.engine.fused.MOST_AT_ONCE", 4)
+    true, seen = FusedSearch._highest_on_top, []
+
+    def watched(search: FusedSearch, still_open: int) -> None:
+        before = sorted(search._stack[:still_open].tolist())
+        true(search, still_open)
+        assert sorted(search._stack[:still_open].tolist()) == before
+        nodes = search._stack[:still_open].long()
+        query = search._query[search._case[nodes].long()].long()
+        seen.append((search._bound[nodes] - search.best[query]).diff())
+
+    monkeypatch.setattr(FusedSearch, "_highest_on_top", watched)
+    for query, found, other in zip(queries, host(queries, goal), depth_first, strict=True):
+        check(query, found, rng, goal)
+        assert found.status is other.status is Status.EXACT
+    assert len(seen) > 1
+    assert all((each >= 0).all() for each in seen)
+
+
+@needs_compiler
 def test_overflow_proves_nothing(host: Callable[..., list[Answer]]) -> None:
     up, down = Layer.of([[1e150], [-1e150]], [0.0, 0.0], RELU), Layer.of([[1e150, -1e150]], [0.0])
     query = Query.maximise(
@@ -237,7 +257,7 @@ def test_near_copies_get_no_time_beyond_the_limit(gpu_of_one_lane: Engine, monke
     (query,), *_ = L1().queries(networks[0], networks[1], domain)
     asked = Pairs(networks, places, [Goal(1e-3)] * 2, query.cases, query.floor)
     exact = gpu_of_one_lane.answer_pairs(asked)
-    monkeypatch.setattr(Engine, "_in_time", None)  # whoever asks the CPU fails
+    monkeypatch.setattr(CompiledSearch, "run", None)  # whoever asks the CPU fails
     copies, _ = gpu_of_one_lane.answer_pairs(replace(asked, goals=[Goal(1e-3, time_limit=0.0)] * 2))
     assert copies.status is Status.TIME_LIMIT
     assert copies.lower <= exact[0].upper

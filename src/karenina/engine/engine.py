@@ -6,6 +6,7 @@ compiled on the CPU, by kernels on a GPU, in torch where neither can be had. All
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -93,18 +94,14 @@ class Engine:
         shape = fits_pairs(pairs) if self.answers_all else None
         if shape is None or shape.constraints or gpu_kernels(shape, self.device) is None:
             return self.answer_all([(pairs.query(k), goal) for k, goal in enumerate(pairs.goals)])
-        near = (near_pairs(pairs.networks, pairs.places, ALIKE) & self._on_cpu._compiled).tolist()
-        goals = [_glance(goal) if alike else goal for goal, alike in zip(pairs.goals, near, strict=True)]
-        start = time.perf_counter()
-        with ThreadPoolExecutor(max(1, self._on_cpu.threads)) as pool:
-            waiting = {
-                k: pool.submit(self._if_in_time, pairs.query(k), pairs.goals[k], start)
-                for k, alike in enumerate(near)
-                if alike
-            }
+        near = near_pairs(pairs.networks, pairs.places, ALIKE) & self._on_cpu._compiled
+        goals = [_glance(goal) if alike else goal for goal, alike in zip(pairs.goals, near.tolist(), strict=True)]
+        start, copies = time.perf_counter(), np.nonzero(near)[0].tolist()
+        with ThreadPoolExecutor(1) as beside:
+            waiting = beside.submit(self._copies, [(pairs.query(k), pairs.goals[k]) for k in copies], start)
             found = answer_pairs(replace(pairs, goals=goals), shape, self.device)
-            for k, each in waiting.items():
-                found[k] = each.result() or _in_the_end(found[k], pairs.goals[k])
+            for k, answer in zip(copies, waiting.result(), strict=True):
+                found[k] = answer or _in_the_end(found[k], pairs.goals[k])
         return [
             self.search(pairs.query(k), pairs.goals[k], start) if answer is None else answer
             for k, answer in enumerate(found)
@@ -115,9 +112,22 @@ class Engine:
         left = max(0.0, goal.time_limit - (time.perf_counter() - start))
         return self._on_cpu.answer(query, replace(goal, time_limit=left))
 
-    def _if_in_time(self, query: Query, goal: Goal, start: float) -> Answer | None:
-        """The same, or nothing at all where no time is left."""
-        return self._in_time(query, goal, start) if time.perf_counter() - start < goal.time_limit else None
+    def _copies(self, questions: Sequence[tuple[Query, Goal]], start: float) -> list[Answer | None]:
+        """On the CPU, first bounds of all, then for those still open an equal share of the time; None: no time left."""
+        limit, threads = min((goal.time_limit for _, goal in questions), default=0.0), max(1, self._on_cpu.threads)
+
+        def answer(question: tuple[Query, Goal], seconds: float) -> Answer | None:
+            query, goal = question
+            in_time = time.perf_counter() - start < limit
+            return self._on_cpu.answer(query, replace(goal, time_limit=seconds)) if in_time else None
+
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(answer, questions, itertools.repeat(0.0 if math.isfinite(limit) else limit)))
+            rest = [k for k, each in enumerate(found) if each is not None and not each.status.finished]
+            share = max(0.0, limit - (time.perf_counter() - start)) * threads / max(1, len(rest))
+            for k, better in zip(rest, pool.map(lambda k: answer(questions[k], share), rest), strict=True):
+                found[k] = better or found[k]
+        return found
 
     @cached_property
     def _on_cpu(self) -> Engine:

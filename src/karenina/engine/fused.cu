@@ -1,7 +1,8 @@
 // Branch and bound on a GPU, all queries at once: what explore.py, tighten_box.py, box.py, lines.py and climb.py do for
 // one query on the CPU. Compiled at run time for one architecture by fused.py, which prepends the sizes:
 //   INPUTS, OUTPUTS (of one network), HIDDEN (layers), SIZES {inputs, hidden ..., outputs}, STACK (networks of a query),
-//   SINGLE (hidden neurons of one network), WEIGHTS (of one network), WIDEST, CONSTRAINTS, STEPS, STARTS, ASCENT.
+//   SINGLE (hidden neurons of one network), WEIGHTS (of one network), WIDEST, CONSTRAINTS, SMOOTH (whether some activation
+//   is), STEPS, STARTS, ASCENT.
 // One warp has one box. EACH shares a loop among its lanes; SYNC makes what they wrote visible to each other. With HOST
 // defined it is plain C++ for a warp of one lane, so that it can be tested where there is no GPU.
 //
@@ -12,6 +13,7 @@
 using std::isfinite;
 using std::isnan;
 #define DEVICE static inline
+#define APART static  // large, and called at more than one place: not inlined
 #define GLOBAL extern "C" void
 #define LANE 0
 #define EACH(i, n) for (int i = 0; i < (n); i++)
@@ -23,6 +25,7 @@ DEVICE void lower_to(int* place, int value) { if (value < *place) *place = value
 #define NOT_A_NUMBER NAN
 #else
 #define DEVICE __device__ __forceinline__
+#define APART __device__ __noinline__
 #define GLOBAL extern "C" __global__ void
 #define LANE (int)(threadIdx.x & 31)
 #define EACH(i, n) for (int i = LANE; i < (n); i += 32)
@@ -151,6 +154,7 @@ DEVICE double slope_at(const double* kind, double z) {
     return z > 0 ? 1.0 : kind[1] * exp(z);
 }
 
+#if SMOOTH
 // A point, one of two, where softplus(z) - slope * z or that of an elu may have an extreme.
 DEVICE double stationary(const double* kind, double slope, int side) {
     if ((int)kind[0] == SOFTPLUS) { double share = clamp(slope, 0.0, 1.0); return log(share / (1 - share)); }
@@ -159,7 +163,7 @@ DEVICE double stationary(const double* kind, double slope, int side) {
 }
 
 // Give both lines of a smooth neuron the wished slope: each touches the curve, or an end of it, at its point.
-DEVICE void turn(const double* kind, double low, double high, double wished, Room& room, int n) {
+APART void turn(const double* kind, double low, double high, double wished, Room& room, int n) {
     double (*lines)[NEURONS] = room.lines;
     if (!isfinite(high - low)) {  // fmax and fmin pass over NaN
         for (int row = 0; row < 8; row++) lines[row][n] = NOT_A_NUMBER;
@@ -180,7 +184,7 @@ DEVICE void turn(const double* kind, double low, double high, double wished, Roo
     double highest = at_low - slope * low, lowest = highest, value = at_high - slope * high;
     if (value > highest) { up = high; at_up = at_high; highest = value; }
     if (value < lowest) { down = high; at_down = at_high; lowest = value; }
-    if (code == TANH || code == SIGMOID) {  // odd about its middle, concave on the right: one tangent above and one below
+    if (code == TANH || code == SIGMOID) {  // odd about its middle, concave on the right: a tangent above, and one below
         double scale = code == TANH ? 1.0 : 0.5, middle = code == TANH ? 0.0 : 0.5;
         double root = sqrt(fmax(1 - slope / (scale * scale), 0.0));
         double z = 0.5 / scale * log1p(2 * root / (1 - root)), rise = scale * root;
@@ -204,7 +208,7 @@ DEVICE void turn(const double* kind, double low, double high, double wished, Roo
 }
 
 // The slope at z of the concave function closest above a smooth activation, or of the convex one closest below: roughly.
-DEVICE double envelope_slope(const double* kind, double low, double high, double z, bool above, double chord) {
+APART double envelope_slope(const double* kind, double low, double high, double z, bool above, double chord) {
     int code = (int)kind[0];
     if (code != TANH && code != SIGMOID) return above ? chord : slope_at(kind, clamp(z, low, high));  // convex
     double scale = code == TANH ? 1.0 : 0.5;
@@ -219,6 +223,7 @@ DEVICE double envelope_slope(const double* kind, double low, double high, double
     double t = tanh(at);
     return scale * scale * (1 - t * t);
 }
+#endif
 
 // The eight numbers of a neuron's lines, and the slope to start from.
 DEVICE void write_lines(const double* kind, double low, double high, Room& room, int n) {
@@ -259,9 +264,11 @@ DEVICE void write_lines(const double* kind, double low, double high, Room& room,
         room.start[n] = chord;
         return;
     }
+#if SMOOTH
     double width = high - low;
     turn(kind, low, high, width > 1e-6 ? (at_high - at_low) / width : slope_at(kind, low + width / 2), room, n);
     room.start[n] = lines[0][n];
+#endif
 }
 
 DEVICE bool settled(const double* kind, double low, double high) {
@@ -391,10 +398,12 @@ DEVICE double descend(Room& room) {
 }
 
 DEVICE double evaluate(const Networks& net, const Questions& ask, int of_case, Room& room) {
+#if SMOOTH
     EACH(n, NEURONS) {
         const double* kind = net.kinds + 5 * (n % SINGLE);
         if ((int)kind[0] > CLIP) turn(kind, room.low[n], room.high[n], room.slopes[n], room, n);
     }
+#endif
     const double* rows = ask.rows + (long)of_case * CONSTRAINTS * STACK * OUTPUTS;
     double constant = ask.offset[of_case] + ask.error[of_case], part = 0.0;
     EACH(m, STACK * OUTPUTS) {
@@ -472,6 +481,7 @@ DEVICE void move_slopes(Room& room, double excess) {
     SYNC;
 }
 
+#if SMOOTH
 // Part of the way to the slopes that are best at the corner: those of the curves' envelopes there.
 DEVICE void bend_slopes(const Networks& net, Room& room, double share) {
     EACH(n, NEURONS) {
@@ -483,6 +493,7 @@ DEVICE void bend_slopes(const Networks& net, Room& room, double share) {
     }
     SYNC;
 }
+#endif
 
 DEVICE void move_multipliers(const Questions& ask, int of_case, Room& room, double excess) {
     double length = 0.0;
@@ -513,7 +524,9 @@ DEVICE double tighten(
         forward(net, room, room.corner, true);
         if (blocks == 2 && step % 2 == 0) move_multipliers(ask, of_case, room, reach * (bound - aim));
         else {
+#if SMOOTH
             bend_slopes(net, room, 1.0 / (2 + step / blocks));
+#endif
             move_slopes(room, reach * (bound - aim));
         }
         bound = evaluate(net, ask, of_case, room);
@@ -627,7 +640,10 @@ DEVICE void bound_box(
     const double* plan = ask.plan + 5 * query;
     double value = at.best[query], target = target_of(plan, value);
     hidden_bounds(net, room);
-    EACH(n, NEURONS) if (isnan(room.slopes[n]) || (int)net.kinds[5 * (n % SINGLE)] > CLIP) room.slopes[n] = room.start[n];
+    EACH(n, NEURONS) {
+        bool smooth = SMOOTH && (int)net.kinds[5 * (n % SINGLE)] > CLIP;
+        if (isnan(room.slopes[n]) || smooth) room.slopes[n] = room.start[n];
+    }
     SYNC;
     double bound = evaluate(net, ask, of_case, room), tight = bound;
     if (LANE == 0) at.value[item] = -INFINITE;

@@ -36,10 +36,11 @@ WARPS = 4  # a block
 WIDEST = 128  # neurons of a layer, beyond which a lane's registers do not hold a row
 BOXES = ("climb", "plant", "halve")  # kernels that take a warp for a box
 ITEMS = ("find_winners", "crown_winners", "find_highest")  # kernels that take a thread for an item
-GENERATIONS = 8  # between two looks at the clock
+GENERATIONS = 8  # between two looks at the clock, at most
+EVERY = 1 << 14  # weights of a query's networks, about, that go through a generation between two looks
 STARTS, ASCENT, STEPS = 16, 10, 3
 NOBODY = 2**31 - 1
-MOST_SLOTS = 1 << 23
+LEAST_SLOTS, MOST_SLOTS = 1 << 21, 1 << 23
 MOST_AT_ONCE = 1 << 16  # nodes of a generation
 _STATUS = (Status.INFEASIBLE, Status.DECIDED, Status.EXACT, Status.PRECISION, Status.TIME_LIMIT)
 _INFEASIBLE = 0
@@ -59,6 +60,7 @@ class Shape:
     sizes: tuple[int, ...]  # inputs, hidden layers, outputs of one network
     stack: int
     constraints: int
+    smooth: bool  # whether some activation is
 
     @property
     def single(self) -> int:
@@ -80,6 +82,7 @@ class Shape:
             "WEIGHTS": self.weights,
             "WIDEST": max(self.sizes),
             "CONSTRAINTS": self.constraints,
+            "SMOOTH": int(self.smooth),
             "STEPS": STEPS,
             "STARTS": STARTS,
             "ASCENT": ASCENT,
@@ -251,7 +254,7 @@ def _slots(shape: Shape, cases: int) -> int:
     item, case = 8 * (shape.sizes[0] + 3), 8 * (3 * shape.sizes[0] + shape.stack * shape.sizes[-1] + 4)
     free, _ = torch.cuda.mem_get_info()
     left = free // 2 - cases * (STARTS * item + case)
-    return max(0, min(MOST_SLOTS, max(1 << 18, 32 * cases), left // node, free // 3 // node))
+    return max(0, min(MOST_SLOTS, max(LEAST_SLOTS, 32 * cases), left // node, free // 3 // node))
 
 
 def fits(query: Query, goal: Goal) -> Shape | None:
@@ -260,7 +263,8 @@ def fits(query: Query, goal: Goal) -> Shape | None:
     if goal.threshold is not None or len({architecture(chain) for chain in chains}) > 1:
         return None
     sizes = (query.networks[0].input_size, *(len(layer.bias) for layer in chains[0]))
-    return Shape(sizes, len(chains), max(len(case.constraint_offsets) for case in query.cases))
+    smooth = any(not activation.piecewise_linear for layer in chains[0] for activation, _ in layer.activations)
+    return Shape(sizes, len(chains), max(len(case.constraint_offsets) for case in query.cases), smooth)
 
 
 @lru_cache(maxsize=4096)
@@ -321,7 +325,8 @@ class FusedSearch:
         np.maximum.at(gap, owner, 4 * error)
         tolerance, relative, ceiling = asked.wanted.T
         plan = np.stack([tolerance, relative, gap, ceiling, self.least], 1)
-        self._add(torch.tensor(owner, dtype=torch.int32), torch.tensor(pairs, dtype=torch.int32))
+        self._query = torch.tensor(owner, dtype=torch.int32, device=self.device)
+        self._add(self._query, torch.tensor(pairs, dtype=torch.int32))
         least_width = 16 * np.maximum(UNIT * np.maximum(np.abs(asked.lower), np.abs(asked.upper)), LEAST)
         repeated = torch.from_numpy(kind).to(self.device)  # on the device: boxes are what is large
         self._add(*(torch.tensor(side).to(self.device)[repeated] for side in (asked.lower, asked.upper, least_width)))
@@ -336,9 +341,10 @@ class FusedSearch:
 
     def _nodes(self) -> None:
         slots, shape = self.slots, self.shape
+        self._bound, self._case = self._floats(slots), self._integers(slots)
         self._tensors += [
-            self._floats(slots),
-            self._integers(slots),
+            self._bound,
+            self._case,
             self._integers(slots),
             self._floats(slots, 2, shape.sizes[0]),
             self._floats(slots, 3, shape.stack * shape.single),
@@ -352,6 +358,7 @@ class FusedSearch:
         self.best = self._floats(queries).copy_(torch.tensor(self.asked.floor))
         self.closed, self.highest = (self._floats(queries).fill_(-math.inf) for _ in range(2))
         self.witness, self.witness_case = self._floats(queries, inputs), self._integers(queries).fill_(-1)
+        self._stack = self._integers(self.slots)
         self.state = self._integers(6).copy_(torch.tensor([0, self.slots, 0, STARTS * cases, 0, 0]))
         self._tensors += [
             self.best,
@@ -365,7 +372,7 @@ class FusedSearch:
             self._floats(items, inputs),
             self._integers(items),
             self._integers(items),
-            self._integers(self.slots),
+            self._stack,
             torch.arange(self.slots - 1, -1, -1, dtype=torch.int32, device=self.device),
             self.state,
         ]
@@ -380,8 +387,9 @@ class FusedSearch:
         kernels.launch("plant", self.world, cases)
         self._crown(kernels, queries)
         kernels.launch("sort_out", self.world, self.most)
+        generations = max(1, min(GENERATIONS, EVERY // (self.shape.stack * self.shape.weights)))
         while True:
-            for _ in range(GENERATIONS):
+            for _ in range(generations):
                 kernels.launch("halve", self.world)
                 self._crown(kernels, queries)
                 kernels.launch("sort_out", self.world, self.most)
@@ -389,7 +397,15 @@ class FusedSearch:
             self.exhausted = bool(still_open and not taken)
             if not taken or time.perf_counter() >= deadline:
                 break
+            if taken < still_open <= self.slots // 2:  # with less room, the stack goes depth-first
+                self._highest_on_top(still_open)
         kernels.launch("find_highest", self.world, self.highest)
+
+    def _highest_on_top(self, still_open: int) -> None:
+        """The nodes that exceed their queries' best values by most come next."""
+        nodes = self._stack[:still_open].long()
+        excess = self._bound[nodes] - self.best[self._query[self._case[nodes].long()].long()]
+        self._stack[:still_open] = nodes[excess.argsort(stable=True)].int()
 
     def _crown(self, kernels: Kernels, queries: int) -> None:
         kernels.launch("find_winners", self.world)
