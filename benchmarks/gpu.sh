@@ -26,10 +26,10 @@ part() { # NAME SECONDS COMMAND ...: a part that fails, or takes too long, does 
 run() {
     part tests 260 "$python" -m pytest --noconftest -p no:cacheprovider -q tests/test_fused.py tests/test_engine.py \
         -k "gpu or cuda or device"
-    part table 60 "$python" benchmarks/table.py --device cuda --sets aurora_short aurora_long --json "$out/table.json"
+    part table 70 "$python" benchmarks/table.py --device cuda --sets aurora_short aurora_long --json "$out/table.json"
     part limit 100 "$python" benchmarks/limit.py --device cuda --json "$out/limit.json"
-    part scaling 260 "$python" benchmarks/scaling.py --device cuda --limit 25 --json "$out/scaling.json"
-    part tanh 260 "$python" benchmarks/tanh.py --device cuda --parts large --times 2 10 60 --scales 1 \
+    part scaling 200 "$python" benchmarks/scaling.py --device cuda --limit 25 --json "$out/scaling.json"
+    part tanh 290 "$python" benchmarks/tanh.py --device cuda --parts large --times 2 10 60 --scales 1 \
         --json "$out/tanh.json"
     echo "failed:${failed:- none}"
     test -z "$failed"

@@ -4,7 +4,8 @@
 //   SINGLE (hidden neurons of one network), WEIGHTS (of one network), WIDEST, CONSTRAINTS, SMOOTH (whether some activation
 //   is), STEPS, STARTS, ASCENT.
 // One warp has one box. EACH shares a loop among its lanes; SYNC makes what they wrote visible to each other. With HOST
-// defined it is plain C++ for a warp of one lane, so that it can be tested where there is no GPU.
+// defined it is plain C++ for a warp of one lane, so that it can be tested where there is no GPU. Each kernel is compiled by
+// itself: ONLY_plant, say, keeps the other large ones out of the text.
 //
 // Nothing depends on the order in which warps run: maxima are exact, and survivors are kept in the order of their parents.
 
@@ -696,6 +697,7 @@ DEVICE void bound_box(
 #define WORKERS (int)(gridDim.x * blockDim.x / 32)
 #endif
 
+#if defined(HOST) || defined(ONLY_plant)
 // The first boxes, one a case: item c is case c, in slot c.
 GLOBAL plant(const World* world, int cases) {
     Networks net = world->net;
@@ -715,7 +717,9 @@ GLOBAL plant(const World* world, int cases) {
         bound_box(net, ask, nodes, at, room, c, INFINITE, c, c);
     }
 }
+#endif
 
+#if defined(HOST) || defined(ONLY_halve)
 // Halve the nodes on top of the stack: items 2 p and 2 p + 1 are the halves of the p-th of them.
 GLOBAL halve(const World* world) {
     Networks net = world->net;
@@ -749,7 +753,9 @@ GLOBAL halve(const World* world) {
         }
     }
 }
+#endif
 
+#if defined(HOST) || defined(ONLY_climb)
 // Gradient ascent: item c * STARTS + t climbs from start t in case c.
 GLOBAL climb(const World* world, const double* starts, int cases) {
     Networks net = world->net;
@@ -808,6 +814,7 @@ GLOBAL climb(const World* world, const double* starts, int cases) {
         }
     }
 }
+#endif
 
 #ifdef HOST
 #define THREAD 0

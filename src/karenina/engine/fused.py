@@ -129,7 +129,7 @@ class _Gpu:
         kernel(grid=(grid, 1, 1), block=(block, 1, 1), args=[world, *more], shared_mem=shared)
 
     def _kernel(self, name: str) -> _Kernel:
-        kernel: _Kernel = torch.cuda._compile_kernel(self._source, name)
+        kernel: _Kernel = torch.cuda._compile_kernel(f"#define ONLY_{name}\n{self._source}", name)
         if name in BOXES:
             kernel.set_shared_memory_config(self._shared)
         return kernel
@@ -397,8 +397,8 @@ class FusedSearch:
             self.exhausted = bool(still_open and not taken)
             if not taken or time.perf_counter() >= deadline:
                 break
-            if taken < still_open <= self.slots // 2:  # with less room, the stack goes depth-first
-                self._highest_on_top(still_open)
+            if math.isfinite(deadline) and taken < still_open <= self.slots // 2:
+                self._highest_on_top(still_open)  # without a limit, or without room, depth-first is faster
         kernels.launch("find_highest", self.world, self.highest)
 
     def _highest_on_top(self, still_open: int) -> None:
