@@ -40,6 +40,7 @@ GENERATIONS = 8  # between two looks at the clock, at most
 EVERY = 1 << 14  # weights of a query's networks, about, that go through a generation between two looks
 STARTS, ASCENT, STEPS = 16, 10, 3
 NOBODY = 2**31 - 1
+FEW = 16  # queries whose intervals shrink together until the time is over
 LEAST_SLOTS, MOST_SLOTS = 1 << 21, 1 << 23
 MOST_AT_ONCE = 1 << 16  # nodes of a generation
 _STATUS = (Status.INFEASIBLE, Status.DECIDED, Status.EXACT, Status.PRECISION, Status.TIME_LIMIT)
@@ -388,6 +389,7 @@ class FusedSearch:
         self._crown(kernels, queries)
         kernels.launch("sort_out", self.world, self.most)
         generations = max(1, min(GENERATIONS, EVERY // (self.shape.stack * self.shape.weights)))
+        best_first = math.isfinite(deadline) and queries <= FEW  # else to finish one after the other is faster
         while True:
             for _ in range(generations):
                 kernels.launch("halve", self.world)
@@ -397,8 +399,8 @@ class FusedSearch:
             self.exhausted = bool(still_open and not taken)
             if not taken or time.perf_counter() >= deadline:
                 break
-            if math.isfinite(deadline) and taken < still_open <= self.slots // 2:
-                self._highest_on_top(still_open)  # without a limit, or without room, depth-first is faster
+            if best_first and taken < still_open <= self.slots // 2:
+                self._highest_on_top(still_open)
         kernels.launch("find_highest", self.world, self.highest)
 
     def _highest_on_top(self, still_open: int) -> None:
