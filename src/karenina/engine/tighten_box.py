@@ -82,14 +82,15 @@ def evaluate(
 
 @compiled
 def _turn_all(net: Weights, room: Room, slopes: Array) -> None:
-    """Lines of smooth neurons get the slopes."""
-    stack, kinds = len(net.weights), net.kinds
+    """Lines of smooth neurons get the slopes, if they have others."""
+    stack, kinds, low, high, lines = len(net.weights), net.kinds, room.low, room.high, room.lines
     for k in range(len(net.sizes) - 2):
         width, place = net.sizes[k + 1], net.bias_at[k]
         for m in range(width):
             if kinds[place + m, 0] > CLIP:
                 for n in range(stack * place + m, stack * place + stack * width, width):
-                    turn(kinds, place + m, room.low[n], room.high[n], slopes[n], room.lines, room.curve, n)
+                    if slopes[n] != lines[0, n]:
+                        turn(kinds, place + m, low[n], high[n], slopes[n], lines, room.curve, n)
 
 
 @compiled
