@@ -24,7 +24,8 @@ from populations import SETTINGS, Setting, population
 
 from karenina.distance import L1
 from karenina.engine.asked import Asked, Pairs
-from karenina.engine.fused import FusedSearch, Shape, fits_pairs
+from karenina.engine.fused import FusedSearch, fits_pairs
+from karenina.engine.kernels import Shape
 from karenina.query import Goal
 
 __all__ = ["FILE", "operations_a_box", "pairs_of"]

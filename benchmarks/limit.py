@@ -32,8 +32,9 @@ from karenina.distance import L1
 from karenina.engine.asked import Asked
 from karenina.engine.box import hidden_bounds
 from karenina.engine.cases import Cases
-from karenina.engine.fused import FusedSearch, Kernels, fits_pairs, gpu_kernels
+from karenina.engine.fused import FusedSearch, fits_pairs
 from karenina.engine.joint import Joint
+from karenina.engine.kernels import Kernels, gpu_kernels
 from karenina.engine.lines import compiled
 from karenina.engine.packed import Array, Question, Weights
 from karenina.engine.packing import pack_question, pack_weights

@@ -22,7 +22,8 @@ from karenina.distance import L1
 from karenina.domain import Box, Domain
 from karenina.engine.asked import Asked, Pairs, near_pairs
 from karenina.engine.compiled_search import ALIKE, CompiledSearch, near_copies
-from karenina.engine.fused import FusedSearch, Shape, answer_together, fits
+from karenina.engine.fused import FusedSearch, answer_together, fits
+from karenina.engine.kernels import Shape
 from karenina.network import RELU, Layer, Network
 from karenina.query import Answer, Case, Query, Status
 

@@ -116,7 +116,7 @@ class CompiledSearch:
     def run(self, deadline: float) -> None:
         """Search until the goal is reached or the time is over; the first bounds are always computed."""
         if not self._heaps:
-            self._climb()
+            self._climb(_unit_points(self._starts, self.shared.joint.inputs), self.settings.ascent)
             if self.decided:
                 return
             self._plant()
@@ -129,8 +129,7 @@ class CompiledSearch:
             if not self._explore():
                 break
             if self._turn >= 4 and self._turn & (self._turn - 1) == 0 and not self.done:  # in turns 4, 8, 16, ...
-                self.incumbent.polish(deadline)
-                self._best.value[0] = max(self._best.value[0], self.incumbent.value)
+                self._climb_on(deadline)
             if self._turn == 2 and self._unseen:
                 self._look_on_edges(deadline)
             self._turn += 1
@@ -192,15 +191,27 @@ class CompiledSearch:
         self._heaps = [heap]
         self._take()
 
-    def _climb(self) -> None:
-        """Witnesses to begin with."""
+    @property
+    def _starts(self) -> int:
+        """Of gradient ascent in each case."""
+        return max(1, min(self.settings.starts, 4096 // len(self.shared.cases.offset)))
+
+    def _climb(self, starts: Array, steps: int) -> None:
+        """Gradient ascent in every case."""
         from karenina.engine.climb import climb
 
-        cases = self.shared.cases
-        starts = _unit_points(max(1, min(self.settings.starts, 4096 // len(cases.offset))), self.shared.joint.inputs)
-        for case in range(len(cases.offset)):
-            climb(self._net, self._ask, self._best, starts, case, self.settings.ascent)
+        for case in range(len(self.shared.cases.offset)):
+            climb(self._net, self._ask, self._best, starts, case, steps)
         self._take()
+
+    def _climb_on(self, deadline: float) -> None:
+        """A better witness: along the kinks, or, where there are none to follow, from other points."""
+        if all(network.piecewise_linear for network in self.incumbent.query.networks):
+            self.incumbent.polish(deadline)
+            self._best.value[0] = max(self._best.value[0], self.incumbent.value)
+        elif self._turn > 4:
+            points = np.random.default_rng(self._turn).random((4 * self._starts, self.shared.joint.inputs))
+            self._climb(points, 3 * self.settings.ascent)
 
     def _look_on_edges(self, deadline: float) -> None:
         """Inputs on the very edge of a constraint, which only exact arithmetic tells from those outside."""

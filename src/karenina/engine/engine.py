@@ -21,9 +21,10 @@ from karenina.engine import compiled
 from karenina.engine.asked import Pairs, near_pairs
 from karenina.engine.cases import Cases
 from karenina.engine.compiled_search import ALIKE, CompiledSearch, near_copies, warm_up
-from karenina.engine.fused import answer_pairs, answer_together, fits_pairs, gpu_kernels
+from karenina.engine.fused import answer_pairs, answer_together, fits_pairs
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
+from karenina.engine.kernels import gpu_kernels
 from karenina.engine.paused import Paused
 from karenina.engine.search import Search
 from karenina.engine.settings import Settings

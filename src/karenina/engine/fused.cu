@@ -1,5 +1,5 @@
 // Branch and bound on a GPU, all queries at once: what explore.py, tighten_box.py, box.py, lines.py and climb.py do for
-// one query on the CPU. Compiled at run time for one architecture by fused.py, which prepends the sizes:
+// one query on the CPU. Compiled at run time for one architecture by kernels.py, which prepends the sizes:
 //   INPUTS, OUTPUTS (of one network), HIDDEN (layers), SIZES {inputs, hidden ..., outputs}, STACK (networks of a query),
 //   SINGLE (hidden neurons of one network), WEIGHTS (of one network), WIDEST, CONSTRAINTS, SMOOTH (whether some activation
 //   is), STEPS, STARTS, ASCENT.
