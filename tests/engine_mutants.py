@@ -52,8 +52,15 @@ MUTANTS = (
     Mutant(
         "tanh's tangent in the wrong place",
         "lines.py",
-        "return sign * math.atanh(math.sqrt(min(max(1 - slope, 0.0), 1.0)))",
-        "return 0.8 * sign * math.atanh(math.sqrt(min(max(1 - slope, 0.0), 1.0)))",
+        "z, rise = 0.5 / scale * math.log1p(2 * root / (1 - root)), scale * root",
+        "z, rise = 0.6 / scale * math.log1p(2 * root / (1 - root)), scale * root",
+        ("test_lines.py",),
+    ),
+    Mutant(
+        "a turned line that forgets the right end",
+        "lines.py",
+        "value = curve[1, n] - slope * high",
+        "value = most",
         ("test_lines.py",),
     ),
     Mutant(
@@ -66,8 +73,8 @@ MUTANTS = (
     Mutant(
         "infinite ranges of smooth activations pass for finite ones",
         "lines.py",
-        "if not np.isfinite(width):",
-        "if width < 0:",
+        "if not np.isfinite(high - low):",
+        "if high - low < 0:",
         (
             "soundness/test_rounding_adversarial.py::test_lines_over_infinite_ranges_enclose_the_activation_or_are_not_numbers",
         ),

@@ -149,6 +149,23 @@ def test_without_room_the_interval_is_wide_and_true(host: Callable[..., list[Ans
 
 
 @needs_compiler
+def test_with_little_room_the_lowest_nodes_are_given_up(host: Callable[..., list[Answer]]) -> None:
+    rng, goal = np.random.default_rng(5), Goal(1e-6)
+    queries = pairs_of(rng, [dense_network(rng, (4, 8, 8, 1)) for _ in range(3)], 0)
+    exact, widths = host(queries, goal), []
+    for slots in (12, 48):
+        found = host(queries, goal, slots=slots)
+        for each, true in zip(found, exact, strict=True):
+            assert true.status is Status.EXACT
+            assert each.lower <= true.upper
+            assert true.lower <= each.upper
+            assert each.status is (Status.EXACT if each.upper - each.lower <= 1e-6 else Status.TIME_LIMIT)
+        widths.append(sum(each.upper - each.lower for each in found))
+    assert widths[1] < widths[0]
+    assert widths[0] > 1e-5  # something was given up
+
+
+@needs_compiler
 def test_the_nodes_with_most_to_lose_come_first(
     host: Callable[..., list[Answer]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ class FusedSearch:
     def __init__(self, asked: Asked, shape: Shape, device: torch.device, slots: int) -> None:
         self.asked, self.shape, self.device, self.slots = asked, shape, device, slots
         self.exhausted = False  # whether there was no room to go on
+        self._forgot = False  # whether nodes were given up
         assert len(asked.owner) < slots
         self._tensors: list[Tensor] = []  # in the order of the kernels' structures; keeps them alive
         self._networks()
@@ -248,6 +249,7 @@ class FusedSearch:
         self.closed, self.highest = (self._floats(queries).fill_(-math.inf) for _ in range(2))
         self.witness, self.witness_case = self._floats(queries, inputs), self._integers(queries).fill_(-1)
         self._stack = self._integers(self.slots)
+        self._spare = torch.arange(self.slots - 1, -1, -1, dtype=torch.int32, device=self.device)
         self.state = self._integers(6).copy_(torch.tensor([0, self.slots, 0, STARTS * cases, 0, 0]))
         self._tensors += [
             self.best,
@@ -262,12 +264,16 @@ class FusedSearch:
             self._integers(items),
             self._integers(items),
             self._stack,
-            torch.arange(self.slots - 1, -1, -1, dtype=torch.int32, device=self.device),
+            self._spare,
             self.state,
         ]
 
     def run(self, kernels: Kernels, deadline: float) -> None:
-        """Search until nothing is open, or the time or the memory is used up."""
+        """Search until nothing is open, or the time or the memory is used up.
+
+        Few queries with a time limit are searched best-first, and give up what is lowest where room is short; else one
+        is finished after the other, which is faster, and the search ends where there is no room.
+        """
         cases, queries = len(self.asked.owner), len(self.asked)
         starts = torch.tensor(np.random.default_rng(0).random((STARTS, self.shape.sizes[0]))).to(self.device)
         kernels.launch("climb", self.world, starts, cases)
@@ -277,18 +283,22 @@ class FusedSearch:
         self._crown(kernels, queries)
         kernels.launch("sort_out", self.world, self.most)
         generations = max(1, min(GENERATIONS, EVERY // (self.shape.stack * self.shape.weights)))
-        best_first = math.isfinite(deadline) and queries <= FEW  # else to finish one after the other is faster
+        best_first = math.isfinite(deadline) and queries <= FEW
         while True:
             for _ in range(generations):
                 kernels.launch("halve", self.world)
                 self._crown(kernels, queries)
                 kernels.launch("sort_out", self.world, self.most)
-            still_open, _, taken, *_ = self.state.tolist()
-            self.exhausted = bool(still_open and not taken)
-            if not taken or time.perf_counter() >= deadline:
+            still_open, spare, taken, *_ = self.state.tolist()
+            if not still_open or time.perf_counter() >= deadline:
                 break
-            if best_first and taken < still_open <= self.slots // 2:
+            if best_first:
                 self._highest_on_top(still_open)
+                if spare <= self.slots // 4:
+                    self._forget(still_open, spare)
+            elif not taken:
+                self.exhausted = True
+                break
         kernels.launch("find_highest", self.world, self.highest)
 
     def _highest_on_top(self, still_open: int) -> None:
@@ -296,6 +306,17 @@ class FusedSearch:
         nodes = self._stack[:still_open].long()
         excess = self._bound[nodes] - self.best[self._query[self._case[nodes].long()].long()]
         self._stack[:still_open] = nodes[excess.argsort(stable=True)].int()
+
+    def _forget(self, still_open: int, spare: int) -> None:
+        """Give the lowest nodes up, so that half of the room is free; what they may attain counts as closed."""
+        keep = self.slots // 2
+        gone, taken = still_open - keep, min(keep, self.most)
+        nodes = self._stack[:gone].long()
+        self.closed.scatter_reduce_(0, self._query[self._case[nodes].long()].long(), self._bound[nodes], "amax")
+        self._spare[spare : spare + gone] = self._stack[:gone]
+        self._stack[:keep] = self._stack[gone:still_open].clone()
+        self.state[:4] = torch.tensor([keep, spare + gone, taken, 2 * taken], dtype=torch.int32)
+        self._forgot = True
 
     def _crown(self, kernels: Kernels, queries: int) -> None:
         kernels.launch("find_winners", self.world)
@@ -314,7 +335,8 @@ class FusedSearch:
         first = np.searchsorted(self.asked.owner, np.arange(len(self.asked)))
         boxes, share = self.boxes // len(self.asked), seconds / len(self.asked)
         upper = np.maximum(best, np.maximum(closed, highest))
-        seen, status = case_of >= 0, self._statuses(best, upper, closed, highest == -math.inf, case_of >= 0)
+        done = np.logical_and(highest == -math.inf, not self._forgot)  # what was given up has not been searched
+        seen, status = case_of >= 0, self._statuses(best, upper, closed, done, case_of >= 0)
         unseen = "no input that surely satisfies the constraints was found" if self.shape.constraints else ""
         found = []
         # Half a million rows: Python's own numbers are made all at once, and witnesses are views of one array.
