@@ -249,8 +249,9 @@ def test_differences_of_paired_neurons_lie_in_their_bounds_and_lines(seed: int, 
         known = np.isfinite(gap)
         slack = 1e-12 * (1 + np.abs(z1) + np.abs(z2))
         assert ((left <= d) & (d <= right) | ~known).all()
-        assert ((h2 - h1 <= up * d + up_constant + slack) | ~known).all()
-        assert ((down * d + down_constant - slack <= h2 - h1) | ~known).all()
+        with np.errstate(all="ignore"):  # lines that are not known may be anything
+            assert ((h2 - h1 <= up * d + up_constant + slack) | ~known).all()
+            assert ((down * d + down_constant - slack <= h2 - h1) | ~known).all()
         at += width
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -286,3 +289,29 @@ def _on_edge(query: Query, packed: Packed, x: Array) -> bool:
     """Whether rounding leaves it open if a constraint holds."""
     slack = np.stack([case.slack(query.outputs(x)) for case in query.cases])
     return bool((np.abs(slack) <= 2 * packed.ask.row_error).any())
+
+
+WARM = """
+import numpy as np
+from karenina.engine.compiled_search import warm_up
+from karenina.engine.climb import climb
+from karenina.engine.explore import explore, plant
+warm_up()
+compiled = climb, explore, plant
+before = [list(each.signatures) for each in compiled]
+assert all(len(signatures) == 1 for signatures in before), before
+from random_networks import dense_network
+from karenina import Box, Domain, Engine, Goal, pairwise_disagreement_threshold
+rng = np.random.default_rng(0)
+first, second = (dense_network(rng, (3, 8, 8, 1)) for _ in range(2))
+for distance in ("l1", "c-distance"):
+    domain = Domain(Box([-2.0] * 3, [2.0] * 3))
+    found = pairwise_disagreement_threshold(first, second, domain, distance, goal=Goal(1e-5), backend=Engine("cpu"))
+    assert found.boxes > 20
+assert [list(each.signatures) for each in compiled] == before
+"""
+
+
+def test_nothing_is_left_to_compile_when_the_clock_runs() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", WARM], env=environment, check=True)

@@ -20,7 +20,7 @@ from karenina.engine import compiled
 from karenina.engine.cases import Cases
 from karenina.engine.heaps import copied, merged, new_heap, shared_out, size_of, slot_bytes, with_room
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
-from karenina.engine.joint import architecture
+from karenina.engine.joint import Joint, architecture
 from karenina.engine.packed import Array, Best, Heap, Plan
 from karenina.engine.packing import pack_question, pack_weights
 from karenina.engine.settings import Settings
@@ -269,9 +269,13 @@ def _unit_points(count: int, inputs: int) -> Array:
 @cache
 def warm_up() -> None:
     """Compile the inner loops, or load them if an earlier process has: that is not to count towards a time limit."""
-    from karenina.engine.engine import Engine
-
     layer = Layer.of([[1.0], [-1.0]], [0.0, 0.0], RELU)
     networks = tuple(Network((layer, Layer.of([[w, 1.0]], [0.0]))) for w in (1.0, 2.0))
     case = Case(Box([-1.0], [1.0]), np.array([1.0, -1.0]), 0.0, np.ones((1, 2)), np.zeros(1))
-    Engine("cpu").search(Query(networks, (case,)), Goal(1e-6), time.perf_counter())
+    query, joint = Query(networks, (case,)), Joint.of(networks, CPU)
+    cases, rounding = Cases.of(query, joint, CPU)
+    shared, incumbent = Bounder(joint, cases, rounding), Incumbent(query, joint, cases)
+    with torch.no_grad():
+        search = CompiledSearch(shared, incumbent, Goal(1e-6), Settings(threads=1))
+        search.run(time.perf_counter())
+        search._explore()  # though nothing is left to explore
