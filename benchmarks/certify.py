@@ -40,8 +40,8 @@ def main() -> None:
         if name in arguments.sets:
             rows.append(measure(name, how, arguments.tolerance, arguments.models, arguments.jobs))
             print(line(rows[-1]), flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+            if arguments.json:  # after each set: what is measured is not lost
+                arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def measure(name: str, how: str, tolerance: float, models: int, jobs: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 #!/bin/sh
 # All that is measured on a GPU, in one go: sh benchmarks/gpu.sh FOLDER [PART ...]
-# Parts: tests table limit scaling tanh; with a limit each, fifteen minutes in all at most. FOLDER gets a JSON a part, and log.txt.
+# Parts: tests table limit scaling tanh, each with a limit of its own, twenty minutes in all at most. FOLDER gets a JSON a
+# part, and log.txt.
 # Needs Python 3.11 or later with torch (CUDA), numba, numpy, onnx and pytest, and build/aurora_checkpoints.npz for
 # scaling (python benchmarks/checkpoints.py makes it, on any machine). PYTHON names the interpreter.
 set -u
@@ -28,7 +29,7 @@ run() {
         -k "gpu or cuda or device"
     part table 70 "$python" benchmarks/table.py --device cuda --sets aurora_short aurora_long --json "$out/table.json"
     part limit 100 "$python" benchmarks/limit.py --device cuda --json "$out/limit.json"
-    part scaling 200 "$python" benchmarks/scaling.py --device cuda --limit 25 --json "$out/scaling.json"
+    part scaling 400 "$python" benchmarks/scaling.py --device cuda --limit 25 --json "$out/scaling.json"
     part tanh 290 "$python" benchmarks/tanh.py --device cuda --parts large --times 2 10 60 --scales 1 \
         --json "$out/tanh.json"
     echo "failed:${failed:- none}"
