@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from certificates import Made, chain_from, exact_outputs, fractions, roughly
+from certificates import chain_from, exact_outputs, fractions, roughly, unpacked
 from claimed_selections import Case, assert_true
 
 from karenina.certificate import network_of
@@ -62,8 +62,7 @@ class Judge:
         )
 
     def _assert_true(self, data: bytes) -> None:
-        good = Made(data, None, {})  # type: ignore[arg-type]
-        text, members = good.text, good.members
+        text, members = unpacked(data)
         chains = [chain_from(_plain(n["layers"]), members[f"networks/{k}"]) for k, n in enumerate(text["networks"])]
         for claim in text["pairs"]:
             pair = chains[int(claim["first"])], chains[int(claim["second"])]

@@ -136,14 +136,18 @@ class Made:
 
     @property
     def text(self) -> dict[str, Any]:
-        with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
-            loaded: dict[str, Any] = json.loads(archive.read("certificate.json"))
-            return loaded
+        return unpacked(self.data)[0]
 
     @property
     def members(self) -> dict[str, bytes]:
-        with zipfile.ZipFile(io.BytesIO(self.data)) as archive:
-            return {name: archive.read(name) for name in archive.namelist() if name != "certificate.json"}
+        return unpacked(self.data)[1]
+
+
+def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What a certificate's file says, and its other members."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return json.loads(members.pop("certificate.json")), members
 
 
 def packed(text: Any, members: dict[str, bytes], *, deflate: bool = True) -> bytes:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -60,12 +61,12 @@ def decisions(case: Case) -> Iterator[tuple[bool, Callable[[Table], bool]]]:
     chosen, claims, because = case.settings, case.claims, str(case.claims["ending"]["because"])
     members = before = list(range(len(case.names)))
 
-    def removes(table: Table, left: list[int], gone: list[int]) -> bool:
+    def removes(left: list[int], gone: list[int], table: Table) -> bool:
         return len(left) > 2 and sorted(naive_iteration(table, left, chosen)) == gone
 
     for step in claims["iterations"]:
         gone = case.places(step["removed"])
-        yield step["certified"], lambda table, left=members, gone=gone: removes(table, left, gone)  # type: ignore[misc]
+        yield step["certified"], partial(removes, members, gone)
         before, members = members, [model for model in members if model not in gone]
 
     def ends(table: Table) -> bool:

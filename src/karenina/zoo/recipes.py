@@ -150,10 +150,10 @@ def recipe(
     known |= {name: getattr(old, name) for name in own}
     for name, value in changes.items():
         _check(benchmark, name, value, known)
-    inner = {name: _as_tuple(value) for name, value in changes.items() if name not in own}
+    inner: dict[str, Any] = {name: _as_tuple(value) for name, value in changes.items() if name not in own}
     outer: dict[str, Any] = {name: value for name, value in changes.items() if name in own}
     outer["environment"] = {name: _as_tuple(value) for name, value in (environment or {}).items()}
-    made = dataclasses.replace(old, settings=dataclasses.replace(old.settings, **inner), **outer)  # type: ignore[arg-type]
+    made = dataclasses.replace(old, settings=dataclasses.replace(old.settings, **inner), **outer)
     made.parameters()  # refuses what the environment does not know
     return made
 

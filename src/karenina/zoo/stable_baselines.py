@@ -138,7 +138,7 @@ def _reseed(model: PPO | SAC, seed: int, part: int) -> None:
     model._last_obs = None  # what makes `learn` reset the environments
 
 
-class _Curve(BaseCallback):  # type: ignore[misc]
+class _Curve(BaseCallback):
     """Follows the average reward of an episode as training goes on."""
 
     def __init__(self, story: Progress, recipe: Recipe) -> None:

@@ -20,7 +20,7 @@ __all__ = ["DrawnEnvironment", "SingleEnvironment"]
 Floats = npt.NDArray[np.float32]
 
 
-class SingleEnvironment(gymnasium.Env):  # type: ignore[misc]
+class SingleEnvironment(gymnasium.Env):
     """One of the paper's environments. The keyword arguments beyond these are parameters of the environment.
 
     `reset(seed=s)` begins the episode that simulators begin for the seed s; without a seed, one at random.

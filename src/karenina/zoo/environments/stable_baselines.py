@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 Indices = int | Sequence[int] | None
 
 
-class StableBaselinesEnvironments(VecEnv):  # type: ignore[misc]
+class StableBaselinesEnvironments(VecEnv):
     """All episodes of a simulator, side by side. `seed` takes effect at the next reset, as always there."""
 
     def __init__(self, simulator: Simulator, seed: int | None = None) -> None:

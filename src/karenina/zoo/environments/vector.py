@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
 
 
-class VectorEnvironments(VectorEnv):  # type: ignore[misc]
+class VectorEnvironments(VectorEnv):
     """All episodes of a simulator, side by side."""
 
     metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
