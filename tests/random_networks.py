@@ -36,6 +36,15 @@ ALL = (
     Activation("softplus"),
 )
 PIECEWISE_LINEAR = tuple(activation for activation in ALL if activation.piecewise_linear)
+FITTING = (  # for eight boxes at a time: kinks that bend upwards, and S-curves
+    IDENTITY,
+    RELU,
+    Activation("leaky_relu", (0.1,)),
+    Activation("leaky_relu", (-0.5,)),
+    Activation("abs"),
+    Activation("tanh"),
+    Activation("sigmoid"),
+)
 
 
 def random_layer(rng: np.random.Generator, before: int, size: int, activations: Sequence[Activation]) -> Layer:

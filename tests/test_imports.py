@@ -54,13 +54,31 @@ CORE_LIBRARIES = {"torch", "numpy", "onnx"}
 MAY_NEED_MORE = ("backends", "zoo", "experiments")
 COMPILED = tuple(
     f"engine.{name}"
-    for name in ("room", "forward", "near", "box", "tighten_box", "explore", "climb", "tableau", "dive", "record")
+    for name in (
+        "lanes",
+        "room",
+        "forward",
+        "near",
+        "box",
+        "tighten_box",
+        "explore",
+        "abreast_room",
+        "abreast_lines",
+        "abreast",
+        "abreast_steps",
+        "explore_abreast",
+        "climb",
+        "tableau",
+        "dive",
+        "record",
+    )
 )
 # Third-party imports at the top of a core module or of a package's modules, each with its reason.
 ALLOWED = {
     ("cli", "typer"),  # the command line, all of it, is the one place that parses arguments
     ("engine.lines", "numba"),  # compiled code cannot be lazy: `engine.compiled` imports it where numba is
     *((name, "numba") for name in COMPILED),  # through `engine.lines`
+    ("engine.lanes", "llvmlite"),  # which comes with numba
 }
 
 

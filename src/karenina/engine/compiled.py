@@ -16,7 +16,8 @@ def available() -> bool:
     if importlib.util.find_spec("numba") is None:
         return False
     try:
-        importlib.import_module("karenina.engine.lines")
+        for name in ("lanes", "lines"):
+            importlib.import_module(f"karenina.engine.{name}")
     except (ImportError, RuntimeError):
         return False
     return True

@@ -146,19 +146,20 @@ class CompiledSearch:
     def _explore(self) -> int:
         """One turn: each heap is worked on for a while, all of them from the same best value; how many boxes."""
         from karenina.engine.explore import explore
+        from karenina.engine.explore_abreast import can_go_abreast, explore_abreast
 
-        before = self.boxes
+        before, work_on = self.boxes, explore_abreast if can_go_abreast(self._net, self._ask) else explore
         if _uneven(self._heaps) if len(self._heaps) > 1 else self.boxes >= SHARED_FROM:
             self._heaps = shared_out(self._heaps, HEAPS)
         self._heaps = [with_room(heap) for heap in self._heaps]
         if len(self._heaps) == 1:
             (heap,) = self._heaps
-            self.boxes += explore(self._net, self._ask, self._plan, heap, self._best, self._most)
+            self.boxes += work_on(self._net, self._ask, self._plan, heap, self._best, self._most)
         else:
             bests = [copied(self._best) for _ in self._heaps]
             pool = compiled.threads(self.settings.threads or 1)
             work = [
-                pool.submit(explore, self._net, self._ask, self._plan, heap, best, self._most)
+                pool.submit(work_on, self._net, self._ask, self._plan, heap, best, self._most)
                 for heap, best in zip(self._heaps, bests, strict=True)
             ]
             self.boxes += sum(each.result() for each in work)
@@ -271,11 +272,13 @@ def warm_up() -> None:
     """Compile the inner loops, or load them if an earlier process has: that is not to count towards a time limit."""
     layer = Layer.of([[1.0], [-1.0]], [0.0, 0.0], RELU)
     networks = tuple(Network((layer, Layer.of([[w, 1.0]], [0.0]))) for w in (1.0, 2.0))
-    case = Case(Box([-1.0], [1.0]), np.array([1.0, -1.0]), 0.0, np.ones((1, 2)), np.zeros(1))
-    query, joint = Query(networks, (case,)), Joint.of(networks, CPU)
-    cases, rounding = Cases.of(query, joint, CPU)
-    shared, incumbent = Bounder(joint, cases, rounding), Incumbent(query, joint, cases)
-    with torch.no_grad():
-        search = CompiledSearch(shared, incumbent, Goal(1e-6), Settings(threads=1))
-        search.run(time.perf_counter())
-        search._explore()  # though nothing is left to explore
+    for constraints in (0, 1):  # eight boxes at a time, and one by one
+        rows, offsets = np.ones((constraints, 2)), np.zeros(constraints)
+        query = Query(networks, (Case(Box([-1.0], [1.0]), np.array([1.0, -1.0]), 0.0, rows, offsets),))
+        joint = Joint.of(networks, CPU)
+        cases, rounding = Cases.of(query, joint, CPU)
+        shared, incumbent = Bounder(joint, cases, rounding), Incumbent(query, joint, cases)
+        with torch.no_grad():
+            search = CompiledSearch(shared, incumbent, Goal(1e-6), Settings(threads=1))
+            search.run(time.perf_counter())
+            search._explore()  # though nothing is left to explore

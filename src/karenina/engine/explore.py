@@ -18,7 +18,24 @@ from karenina.engine.packed import Array, Best, Heap, Node, Plan, Question, Weig
 from karenina.engine.room import Room, new_room
 from karenina.engine.tighten_box import Steps, evaluate, new_steps, tighten
 
-__all__ = ["choose_axis", "clip", "count_loose", "explore", "node_of", "offer", "plant", "target_of"]
+__all__ = [
+    "EASY",
+    "aim",
+    "choose_axis",
+    "clip",
+    "count_loose",
+    "explore",
+    "halve",
+    "node_of",
+    "offer",
+    "over",
+    "plant",
+    "pop",
+    "push",
+    "settle",
+    "target_of",
+    "worth_it",
+]
 
 EASY = 6  # loose neurons so few that linear programmes always pay
 LONG = 1 << 16  # boxes from which on a search may do with more linear programmes
@@ -31,21 +48,21 @@ def explore(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best, box
     room, steps, done, count = new_room(net), new_steps(net, ask), 0, heap.filled[0]
     while count > 0 and done < boxes and count + 2 <= len(heap.order):
         slot = heap.order[0]
-        if _over(plan, best, heap.bound[slot]):
+        if over(plan, best, heap.bound[slot]):
             break
         if count <= plan.most_open:
-            count = _pop(heap, count)
+            count = pop(heap, count)
         else:  # depth first: the last leaf, without which the rest is still a heap
             count -= 1
             slot = heap.order[count]
             if heap.bound[slot] <= target_of(plan, best):
                 best.closed[0] = max(best.closed[0], heap.bound[slot])
                 continue
-        _halve(heap, slot, heap.order[count + 1])
+        halve(heap, slot, heap.order[count + 1])
         for _ in range(2):
             slot = heap.order[count]
             if _bound(net, ask, plan, heap, best, room, steps, slot):
-                count = _push(heap, count)
+                count = push(heap, count)
             else:
                 heap.order[count], heap.order[count + 1] = heap.order[count + 1], slot
         done += 2
@@ -67,7 +84,7 @@ def plant(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best) -> in
         for r in range(ask.rows.shape[1]):
             heap.multipliers[slot, r] = 0.0
         if _bound(net, ask, plan, heap, best, room, steps, slot):
-            count = _push(heap, count)
+            count = push(heap, count)
     heap.filled[0] = count
     return len(ask.offset)
 
@@ -84,7 +101,7 @@ def target_of(plan: Plan, best: Best) -> float:
 
 
 @compiled
-def _aim(plan: Plan, best: Best, target: float) -> float:
+def aim(plan: Plan, best: Best, target: float) -> float:
     """Where tightening steps head for: a little below the target."""
     if not np.isnan(plan.threshold) or best.value[0] == -np.inf:
         return target - max(1e-6 * abs(target), plan.least_gap)
@@ -92,7 +109,7 @@ def _aim(plan: Plan, best: Best, target: float) -> float:
 
 
 @compiled
-def _over(plan: Plan, best: Best, highest: float) -> bool:
+def over(plan: Plan, best: Best, highest: float) -> bool:
     """Whether nothing is open above the target, or the interval is narrow enough, or the best value decides."""
     value = best.value[0]
     if highest <= target_of(plan, best) or value >= plan.ceiling:
@@ -104,7 +121,7 @@ def _over(plan: Plan, best: Best, highest: float) -> bool:
 
 
 @compiled
-def _pop(heap: Heap, count: int) -> int:
+def pop(heap: Heap, count: int) -> int:
     """Take the first slot off the heap: it becomes the first free one."""
     count -= 1
     slot, moved = heap.order[0], heap.order[count]
@@ -123,7 +140,7 @@ def _pop(heap: Heap, count: int) -> int:
 
 
 @compiled
-def _push(heap: Heap, count: int) -> int:
+def push(heap: Heap, count: int) -> int:
     """Put the first free slot on the heap."""
     slot, at = heap.order[count], count
     while at > 0:
@@ -137,7 +154,7 @@ def _push(heap: Heap, count: int) -> int:
 
 
 @compiled
-def _halve(heap: Heap, slot: int, other: int) -> None:
+def halve(heap: Heap, slot: int, other: int) -> None:
     """One half stays in the slot, the other half goes to another."""
     heap.bound[other], heap.case[other], heap.near[other] = heap.bound[slot], heap.case[slot], heap.near[slot]
     for i in range(heap.lower.shape[1]):
@@ -168,7 +185,7 @@ def _bound(
     bound = evaluate(net, ask, case, room, steps.slopes, steps.multipliers, near)
     tight = bound
     if min(bound, before) > target:
-        tight = tighten(net, ask, case, room, steps, bound, _aim(plan, best, target), target, plan.steps, near)
+        tight = tighten(net, ask, case, room, steps, bound, aim(plan, best, target), target, plan.steps, near)
         offer(net, ask, case, best, steps.best_corner, room.matrix[0], steps.y)
     found = min(tight, before)
     target = target_of(plan, best)
@@ -177,7 +194,7 @@ def _bound(
         return False
     axis = choose_axis(net, ask, case, room, steps)  # before the box shrinks: scores belong to what was bounded
     if plan.programmes > 0:
-        found = _settle(net, ask, plan, best, room, steps, case, found, axis < 0)
+        found = settle(net, ask, plan, best, room, steps, case, found, axis < 0)
         target = target_of(plan, best)
         if found <= target:
             best.closed[0] = max(best.closed[0], found)
@@ -202,12 +219,12 @@ def _differences_help(room: Room) -> bool:
 
 
 @compiled
-def _settle(
+def settle(
     net: Weights, ask: Question, plan: Plan, best: Best, room: Room, steps: Steps, case: int, bound: float, last: bool
 ) -> float:
     """The bound after a search over the loose neurons, where those are few and it pays, or nothing else is left."""
     count = count_loose(room)
-    if count > plan.loose or (count > EASY and not last and not _worth_it(best)):
+    if count > plan.loose or (count > EASY and not last and not worth_it(best)):
         return bound
     node, x = node_of(net, ask, case, room, steps, count), np.empty(len(room.lower))
     found, closed, programmes = dive(net, node, target_of(plan, best), plan.programmes, x, no_record(), 0)
@@ -265,7 +282,7 @@ def node_of(net: Weights, ask: Question, case: int, room: Room, steps: Steps, co
 
 
 @compiled
-def _worth_it(best: Best) -> bool:
+def worth_it(best: Best) -> bool:
     """Programmes take longer than boxes: they begin where splitting alone has not ended, and go on while they help."""
     boxes, solved, useful = best.effort
     return bool(boxes >= LONG and solved <= boxes // 64 + 2 * useful)

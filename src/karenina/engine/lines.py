@@ -44,7 +44,7 @@ def _sources() -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         source = path.read_bytes()
-        if path.name in ("lines.py", "packed.py") or b"from karenina.engine.lines import" in source:
+        if path.name in ("lanes.py", "lines.py", "packed.py") or b"from karenina.engine.lines import" in source:
             digest.update(source)
     return digest.hexdigest()
 
