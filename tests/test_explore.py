@@ -27,6 +27,7 @@ from random_networks import (
 
 from karenina.domain import Box, Domain
 from karenina.engine import Engine, Settings
+from karenina.engine.compiled_search import goes_abreast
 from karenina.network import RELU, Activation, Layer, Network
 from karenina.query import Goal, Query, Status
 
@@ -35,7 +36,7 @@ pytest.importorskip("numba")
 from packed_boxes import Packed, pack, pre_activations
 
 from karenina.engine.explore import explore, offer, plant, target_of
-from karenina.engine.explore_abreast import can_go_abreast, explore_abreast
+from karenina.engine.explore_abreast import explore_abreast, plant_abreast
 from karenina.engine.heaps import new_heap
 from karenina.engine.packed import Best, Heap, Plan
 
@@ -78,7 +79,7 @@ class Run(NamedTuple):
 def planted(query: Query, *, near: bool = False, slots: int = 512, abreast: bool = False, **changes: float) -> Run:
     """The boxes of all cases, bounded; abreast: eight at a time from then on; `changes` are of the plan."""
     packed = pack(query, near)
-    assert not abreast or can_go_abreast(packed.net, packed.ask)
+    assert not abreast or goes_abreast(query)
     plan = Plan(
         tolerance=1e-3,
         relative_tolerance=0.0,
@@ -97,7 +98,8 @@ def planted(query: Query, *, near: bool = False, slots: int = 512, abreast: bool
         np.array([query.floor]), np.zeros(packed.joint.inputs), np.array([-1]), np.array([-math.inf]), np.zeros(3, int)
     )
     run = Run(query, packed, plan, new_heap(packed.net, packed.ask, slots), best, abreast)
-    assert plant(packed.net, packed.ask, plan, run.heap, best) == len(query.cases)
+    first = plant_abreast if abreast else plant
+    assert first(packed.net, packed.ask, plan, run.heap, best) == len(query.cases)
     return run
 
 
@@ -320,20 +322,20 @@ import numpy as np
 from karenina.engine.compiled_search import warm_up
 from karenina.engine.climb import climb
 from karenina.engine.explore import explore, plant
-from karenina.engine.explore_abreast import can_go_abreast, explore_abreast
-warm_up()
-compiled = climb, can_go_abreast, explore, explore_abreast, plant
-before = [list(each.signatures) for each in compiled]
-assert all(len(signatures) == 1 for signatures in before), before
+from karenina.engine.explore_abreast import explore_abreast, plant_abreast
 from random_networks import dense_network
-from karenina import Box, Domain, Engine, Goal, pairwise_disagreement_threshold
+from karenina import Box, Domain, Engine, Goal
+from karenina.distance import distance
 rng = np.random.default_rng(0)
 first, second = (dense_network(rng, (3, 8, 8, 1)) for _ in range(2))
-for distance in ("l1", "c-distance"):
-    domain = Domain(Box([-2.0] * 3, [2.0] * 3))
-    found = pairwise_disagreement_threshold(first, second, domain, distance, goal=Goal(1e-5), backend=Engine("cpu"))
-    assert found.boxes > 20
-assert [list(each.signatures) for each in compiled] == before
+for name, compiled in (("l1", (climb, plant_abreast, explore_abreast)), ("c-distance", (climb, plant, explore))):
+    groups = distance(name).queries(first, second, Domain(Box([-2.0] * 3, [2.0] * 3)))
+    queries = [query for group in groups for query in group]
+    warm_up(queries[0])
+    before = [list(each.signatures) for each in compiled]
+    assert all(len(signatures) == 1 for signatures in before), before
+    assert sum(Engine("cpu").answer(query, Goal(1e-5)).boxes for query in queries) > 20
+    assert [list(each.signatures) for each in compiled] == before
 """
 
 

@@ -51,13 +51,22 @@ def arithmetic(a: Array, number: float, out: Array) -> None:
     store(out, 4, -x)
     store(out, 5, absolute(x))
     store(out, 6, square_root(absolute(y)))
-    z = splat(number)
-    z += x
-    z *= 2.0
-    z -= y
-    z /= 4.0
-    store(out, 7, z)
+    store(out, 7, splat(number))
     store(out, 8, number)
+    plus, minus, times, over = (
+        load(a, 0),
+        load(a, 0),
+        load(a, 0),
+        load(a, 0),
+    )  # apart from each other: products and sums may be fused
+    plus += y
+    minus -= y
+    times *= y
+    over /= y
+    store(out, 9, plus)
+    store(out, 10, minus)
+    store(out, 11, times)
+    store(out, 12, over)
 
 
 @jit
@@ -88,7 +97,7 @@ def powers(a: Array, out: Array) -> None:
 @given(rows, anything)
 @settings(max_examples=100, deadline=None)
 def test_arithmetic_is_numpys(a: Array, number: float) -> None:
-    ours, theirs = np.zeros((9, WIDE)), np.zeros((9, WIDE))
+    ours, theirs = np.zeros((13, WIDE)), np.zeros((13, WIDE))
     arithmetic(a, number, ours)
     with np.errstate(all="ignore"):
         arithmetic.py_func(a, number, theirs)

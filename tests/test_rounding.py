@@ -6,6 +6,7 @@ Every comparison is between fractions, with no tolerance at all.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from near_copies import near_copy
-from random_networks import PIECEWISE_LINEAR, points
+from random_networks import FITTING, PIECEWISE_LINEAR, points
 
 from karenina.domain import Box
 from karenina.engine import Engine
@@ -25,7 +26,7 @@ from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes, by_layer, flat
 from karenina.engine.rounding import Rounding
 from karenina.engine.tighten import Bounder, evaluate
-from karenina.network import IDENTITY, Layer, Network
+from karenina.network import IDENTITY, Activation, Layer, Network
 from karenina.query import Case, Goal, Query, Status
 
 CPU = torch.device("cpu")
@@ -33,7 +34,13 @@ MAGNITUDES = (1e-8, 1e-3, 1.0, 1e4, 1e8, 1e12)
 seeds = st.integers(0, 2**32 - 1)
 
 
-def cancelling_network(rng: np.random.Generator, inputs: int, outputs: int, depth: int) -> Network:
+def cancelling_network(
+    rng: np.random.Generator,
+    inputs: int,
+    outputs: int,
+    depth: int,
+    activations: Sequence[Activation] = PIECEWISE_LINEAR,
+) -> Network:
     """Rows come in pairs that nearly cancel, weights and biases of a layer span twenty decades."""
     sizes = [inputs, *rng.integers(2, 7, size=depth).tolist(), outputs]
     layers = []
@@ -41,14 +48,17 @@ def cancelling_network(rng: np.random.Generator, inputs: int, outputs: int, dept
         weight = rng.normal(size=(size, before)) * rng.choice(MAGNITUDES, size=(size, before))
         weight[1::2] = -weight[: len(weight[1::2])] * (1 + rng.choice([0.0, 2**-52, 1e-9], size=weight[1::2].shape))
         bias = rng.normal(size=size) * rng.choice(MAGNITUDES, size=size)
-        activation = PIECEWISE_LINEAR[rng.integers(len(PIECEWISE_LINEAR))]
+        activation = activations[int(rng.integers(len(activations)))]
         layers.append(Layer.of(weight, bias, activation if k < depth else IDENTITY))
     return Network(tuple(layers), "cancelling")
 
 
-def cancelling_query(rng: np.random.Generator, constraints: int = 0) -> Query:
+def cancelling_query(
+    rng: np.random.Generator, constraints: int = 0, activations: Sequence[Activation] = PIECEWISE_LINEAR
+) -> Query:
     inputs, outputs, depth = int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(1, 4))
-    networks = tuple(cancelling_network(rng, inputs, outputs, depth) for _ in range(int(rng.integers(1, 3))))
+    count = int(rng.integers(1, 3))
+    networks = tuple(cancelling_network(rng, inputs, outputs, depth, activations) for _ in range(count))
     size = outputs * len(networks)
     centre = rng.normal(size=inputs) * rng.choice([1.0, 1e6])
     radius = rng.random(inputs) * rng.choice([1e-9, 1e-3, 1.0])
@@ -208,6 +218,62 @@ def test_compiled_bounds_hold_in_rationals(near: bool, seed: int) -> None:
             for m in range(width) if near else ():
                 check_difference(room.apart[:, at + m], z[0][m], z[1][m])
             at += width
+
+
+@given(seeds)
+@settings(max_examples=60, deadline=None)
+def test_bounds_of_eight_boxes_hold_in_rationals(seed: int) -> None:
+    """Of pre-activations and of the objective, on the whole box and on halves of it."""
+    pytest.importorskip("numba")
+    from eight_boxes import abreast, bounded
+    from packed_boxes import pack
+
+    rng = np.random.default_rng(seed)
+    query = cancelling_query(rng, activations=[each for each in FITTING if each.piecewise_linear])
+    packed, box = pack(query), query.cases[0].box
+    middle, boxes = (box.lower + box.upper) / 2, [box]
+    for lane in range(7):
+        side = np.arange(box.size) == lane % box.size
+        lower, upper = np.where(side, middle, box.lower), np.where(side, middle, box.upper)
+        boxes.append(Box(lower, box.upper) if lane % 2 else Box(box.lower, upper))
+    group = abreast(packed, boxes)
+    bounded(packed.net, group, -np.inf, 0.0, int(rng.integers(4)))
+    for lane, part in enumerate(boxes):
+        for x in some_points(rng, part)[:4]:
+            assert exact_value(query, x) <= Fraction(group.found[0, lane])
+            check_pre_activations(packed.joint, x, group.low[:, lane], group.high[:, lane])
+
+
+def check_pre_activations(joint: Joint, x: list[float], low: np.ndarray, high: np.ndarray) -> None:
+    """Every neuron's, exactly, lies in its bounds."""
+    at = 0
+    for k, width in enumerate(joint.widths):
+        for s, m in itertools.product(range(joint.stack), range(width)):
+            neuron = joint.stack * at + s * width + m
+            assert Fraction(low[neuron]) <= _pre_activations(joint, s, k, x)[m] <= Fraction(high[neuron])
+        at += width
+
+
+@pytest.mark.parametrize("inputs", [2000, 1])
+def test_many_terms_and_a_huge_bias_do_not_round_the_bounds_of_eight_boxes(inputs: int) -> None:
+    """Small terms added to 2**53 one by one would all be lost: many inputs, or a wide layer, under a huge bias."""
+    pytest.importorskip("numba")
+    from eight_boxes import abreast, bounded
+    from packed_boxes import pack
+
+    wide = 2001 - inputs
+    layers = (
+        Layer.of(np.full((wide, inputs), 0.001), np.zeros(wide), PIECEWISE_LINEAR[1]),
+        Layer.of(np.full((1, wide), 0.3), [2.0**53], PIECEWISE_LINEAR[1]),
+        Layer.of([[1.0]], [2.0**53]),
+    )
+    x = [1.0] * inputs
+    query = Query((Network(layers),), (Case(Box([-1.0] * inputs, x), np.ones(1)),))
+    packed = pack(query)
+    group = abreast(packed, [query.cases[0].box] * 8)
+    bounded(packed.net, group, -np.inf, 0.0, 1)
+    assert exact_value(query, x) <= Fraction(group.found[0, 0])
+    check_pre_activations(packed.joint, x, group.low[:, 0], group.high[:, 0])
 
 
 def check_difference(apart: np.ndarray, one: Fraction, two: Fraction) -> None:

@@ -94,9 +94,6 @@ class Grower:
     """Grows trees for the questions of one pair."""
 
     def __init__(self, chain: Chain, networks: tuple[Network, Network], deadline: float) -> None:
-        from karenina.engine.compiled_search import warm_up
-
-        warm_up()
         self._chain, self._deadline, self._settings = chain, deadline, Settings()
         stacked = [len(layer.bias) for layer in chain.layers] == [
             len(a.bias) + len(b.bias) for a, b in zip(networks[0].layers, networks[1].layers, strict=False)

@@ -7,13 +7,15 @@ boxes are passed over.
 
 from __future__ import annotations
 
-from karenina.engine.abreast_lines import activate, relax
+import numpy as np
+
+from karenina.engine.abreast_lines import activate, relax, steepness
 from karenina.engine.abreast_room import Abreast
 from karenina.engine.lanes import Lanes, absolute, any_of, greater, lesser, load, select, splat, store
 from karenina.engine.lines import compiled
 from karenina.engine.packed import KINK, Array, Integers, Weights
 
-__all__ = ["bounds_abreast", "descend_abreast", "forward_abreast"]
+__all__ = ["back_abreast", "bounds_abreast", "descend_abreast", "forward_abreast"]
 
 
 @compiled
@@ -58,7 +60,9 @@ def _unsettled(net: Weights, room: Abreast, s: int, k: int) -> int:
     first = len(net.weights) * place + s * width
     for m in range(width):
         kind, low, high = net.kinds[place + m], load(room.low, first + m), load(room.high, first + m)
-        if kind[0] != KINK or (kind[1] != kind[2] and any_of((low < 0.0) & (high > 0.0))):
+        known = kind[0] == KINK and not any_of((low < 0.0) & (high > 0.0))
+        linear = kind[0] == KINK and kind[1] == kind[2]
+        if not (known or linear) or any_of(high - low == np.inf):
             room.wanted[count] = m
             count += 1
     return count
@@ -72,24 +76,21 @@ def _tighten(net: Weights, room: Abreast, n: int, low: Lanes, high: Lanes) -> No
 
 @compiled
 def _first_layer(net: Weights, room: Abreast, s: int) -> None:
+    """Bounds of one network's first pre-activations, two at a time."""
     inputs, first, count = net.sizes[0], s * net.sizes[1], _unsettled(net, room, s, 0)
     for p in range(0, count, 2):
         m, other = room.wanted[p], room.wanted[min(p + 1, count - 1)]
-        weights, next_weights = net.weights[s, m * inputs :], net.weights[s, other * inputs :]
-        middle, spread, next_middle, next_spread = (
-            splat(net.biases[s, m]),
-            splat(0.0),
-            splat(net.biases[s, other]),
-            splat(0.0),
-        )
+        one, two = net.weights[s, m * inputs :], net.weights[s, other * inputs :]
+        middle, spread, middle_two, spread_two = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for i in range(inputs):
             centre, radius = load(room.centre, i), load(room.radius, i)
-            middle += weights[i] * centre
-            spread += abs(weights[i]) * radius
-            next_middle += next_weights[i] * centre
-            next_spread += abs(next_weights[i]) * radius
+            middle += one[i] * centre
+            spread += abs(one[i]) * radius
+            middle_two += two[i] * centre
+            spread_two += abs(two[i]) * radius
+        middle, middle_two = middle + net.biases[s, m], middle_two + net.biases[s, other]
         _tighten(net, room, first + m, middle - spread, middle + spread)
-        _tighten(net, room, first + other, next_middle - next_spread, next_middle + next_spread)
+        _tighten(net, room, first + other, middle_two - spread_two, middle_two + spread_two)
 
 
 @compiled
@@ -121,13 +122,14 @@ def _layer(net: Weights, room: Abreast, s: int, k: int, parallel: bool) -> None:
             layer, active, active_count = net.weights[s, net.weight_at[j] :], room.active[s, j], room.actives[s, j]
             _two_products(layer, net.sizes[j], active, active_count, one, two, next_one, next_two)
             one, two, next_one, next_two = next_one, next_two, one, two
-        middle, spread, middle_two, spread_two = splat(bias), splat(0.0), splat(bias_two), splat(0.0)
+        middle, spread, middle_two, spread_two = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for i in range(inputs):
             centre, radius, value, value_two = load(room.centre, i), load(room.radius, i), load(one, i), load(two, i)
             middle += value * centre
             spread += absolute(value) * radius
             middle_two += value_two * centre
             spread_two += absolute(value_two) * radius
+        middle, middle_two = middle + bias, middle_two + bias_two  # last: a large one must not round the sums
         if parallel:
             _tighten(net, room, first + m, middle + low - spread, middle + high + spread)
             _tighten(net, room, first + other, middle_two + low_two - spread_two, middle_two + high_two + spread_two)
@@ -244,7 +246,22 @@ def _product(layer: Array, below: int, active: Integers, count: int, row: Array,
 @compiled
 def descend_abreast(net: Weights, room: Abreast) -> Lanes:
     """Upper bounds of the objective on the boxes, with the lines in use, without rounding."""
-    stack, last, bound = len(net.weights), len(net.sizes) - 2, splat(0.0)
+    bound, part = back_abreast(net, room, True), splat(0.0)
+    for i in range(net.sizes[0]):
+        total = load(room.total, i)
+        corner = select(total >= 0.0, load(room.upper, i), load(room.lower, i))
+        store(room.corner, i, corner)
+        part += total * corner
+    return bound + part
+
+
+@compiled
+def back_abreast(net: Weights, room: Abreast, enclose: bool) -> Lanes:
+    """From the objective back to the inputs, through the lines in use or the derivatives: room.total.
+
+    What lines and biases add: each layer's own sum, for a large constant elsewhere must not round it.
+    """
+    stack, last, constant = len(net.weights), len(net.sizes) - 2, splat(0.0)
     inputs, outputs = net.sizes[0], net.sizes[-1]
     for i in range(inputs):
         store(room.total, i, 0.0)
@@ -257,21 +274,20 @@ def descend_abreast(net: Weights, room: Abreast) -> Lanes:
             store(row, m, value)
             part += value * net.biases[s, net.bias_at[last] + m]
         _product(net.weights[s, net.weight_at[last] :], net.sizes[last], room.wanted, outputs, row, after)
-        row, after, bound = after, row, bound + part
+        row, after, constant = after, row, constant + part
         for k in range(last - 1, -1, -1):
-            bound += _enclose(net, room, s, k, row)
+            if enclose:
+                constant += _enclose(net, room, s, k, row)
+            else:
+                first = stack * net.bias_at[k] + s * net.sizes[k + 1]
+                for m in range(net.sizes[k + 1]):
+                    store(row, m, load(row, m) * load(room.tilt, first + m))
             layer, active, count = net.weights[s, net.weight_at[k] :], room.active[s, k], room.actives[s, k]
             _product(layer, net.sizes[k], active, count, row, after)
             row, after = after, row
         for i in range(inputs):
             store(room.total, i, load(room.total, i) + load(row, i))
-    part = splat(0.0)
-    for i in range(inputs):
-        total = load(room.total, i)
-        corner = select(total >= 0.0, load(room.upper, i), load(room.lower, i))
-        store(room.corner, i, corner)
-        part += total * corner
-    return bound + part
+    return constant
 
 
 @compiled
@@ -296,7 +312,10 @@ def _enclose(net: Weights, room: Abreast, s: int, k: int, row: Array) -> Lanes:
 
 @compiled
 def forward_abreast(net: Weights, room: Abreast, point: Array, real: bool) -> None:
-    """Pre-activations and outputs at a point of each box: of the networks themselves, or through the lines taken."""
+    """Pre-activations and outputs at a point of each box: of the networks themselves, or through the lines taken.
+
+    Of the networks themselves also the derivatives of the activations, as tilt.
+    """
     stack, last, inputs = len(net.weights), len(net.sizes) - 2, net.sizes[0]
     for i in range(max(inputs, net.sizes[-1])):
         room.wanted[i] = i
@@ -312,7 +331,9 @@ def forward_abreast(net: Weights, room: Abreast, point: Array, real: bool) -> No
                 m = active[p]
                 z = load(room.z, first + m)
                 if real:
-                    store(after, m, activate(net.kinds, place + m, z))
+                    value = activate(net.kinds, place + m, z)
+                    store(after, m, value)
+                    store(room.tilt, first + m, steepness(net.kinds, place + m, z, value))
                 else:
                     store(after, m, load(room.tilt, first + m) * z + load(room.intercept, first + m))
             source, after = after, room.work[1 - k % 2]

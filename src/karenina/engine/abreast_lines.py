@@ -12,6 +12,7 @@ import numpy as np
 
 from karenina.engine.abreast_room import Abreast
 from karenina.engine.lanes import (
+    MAGIC,
     Lanes,
     absolute,
     any_of,
@@ -27,9 +28,9 @@ from karenina.engine.lanes import (
     two_to_the,
 )
 from karenina.engine.lines import NARROW, TINY, compiled
-from karenina.engine.packed import KINK, SIGMOID, TANH, Array
+from karenina.engine.packed import CLIP, KINK, SIGMOID, SOFTPLUS, TANH, Array
 
-__all__ = ["activate", "bend", "fits_abreast", "relax", "start_from", "tanh", "turn"]
+__all__ = ["activate", "bend", "relax", "steepness", "tanh", "turn"]
 
 LOG2_E, LN_2 = 1 / math.log(2.0), math.log(2.0)
 LN_2_HIGH = 0x162E42FEE0000 * 2.0**-49  # times an integer of some hundreds, it is exact
@@ -41,27 +42,23 @@ NEAR = 0.17  # up to here the series of artanh is all that is needed
 
 
 @compiled
-def fits_abreast(kinds: Array) -> bool:
-    """Whether all activations are kinks that bend upwards, or S-curves."""
-    for p in range(len(kinds)):
-        bends_up = kinds[p, 0] == KINK and kinds[p, 2] >= kinds[p, 1]
-        if not (bends_up or kinds[p, 0] in (TANH, SIGMOID)):
-            return False
-    return True
-
-
-@compiled
-def tanh(x: Lanes) -> Lanes:
-    """Within a few units in the last place: E / (E + 2), where E is e^(2|x|) - 1."""
-    size = 2.0 * lesser(absolute(x), FAR)
-    whole = size * LOG2_E + 6755399441055744.0 - 6755399441055744.0
+def _exponential_less_one(x: Lanes) -> Lanes:
+    """Of x >= 0, within a few units in the last place; more than 2 FAR is taken for that."""
+    size = lesser(x, 2.0 * FAR)
+    whole = size * LOG2_E + MAGIC - MAGIC
     rest = (size - whole * LN_2_HIGH) - whole * LN_2_LOW
     series = splat(EXPONENTIAL[0])
     for coefficient in EXPONENTIAL[1:]:
         series = series * rest + coefficient
     scale = two_to_the(whole)
-    less_one = scale * (series * rest) + (scale - 1.0)
-    value = less_one / (less_one + 2.0)
+    return scale * (series * rest) + (scale - 1.0)
+
+
+@compiled
+def tanh(x: Lanes) -> Lanes:
+    """Within a few units in the last place."""
+    raised = _exponential_less_one(2.0 * absolute(x))
+    value = raised / (raised + 2.0)
     return select(x < 0.0, -value, value)
 
 
@@ -140,6 +137,7 @@ def _relax_curve(sigmoid: bool, room: Abreast, n: int) -> None:
     store(room.least, n, least)
     store(room.most, n, most)
     store(room.chord, n, chord)
+    store(room.side, n, 0.0)
     turn(sigmoid, room, n, chord)
     gap = load(room.up_by, n) - load(room.down_by, n)
     store(room.loose, n, select(gap > 0.0, 1.0, 0.0))
@@ -164,39 +162,62 @@ def turn(sigmoid: bool, room: Abreast, n: int, wished: Lanes) -> None:
 
 
 @compiled
-def start_from(kinds: Array, p: int, room: Abreast, n: int, slopes: Lanes) -> None:
-    """Kinks begin with the slopes of the box that theirs is part of, where those are known."""
-    if kinds[p, 0] == KINK:
-        known = select(slopes == slopes, slopes, load(room.down, n))
-        store(room.down, n, lesser(greater(known, load(room.least, n)), load(room.most, n)))
-
-
-@compiled
 def bend(sigmoid: bool, room: Abreast, n: int, share: float) -> None:
     """Turn an S-curve's lines part of the way to the slope that is best at z: that of the curve's envelope there."""
-    scale, chord, slope = 0.5 if sigmoid else 1.0, load(room.chord, n), load(room.down, n)
-    left, right, at = scale * load(room.low, n), scale * load(room.high, n), scale * load(room.z, n)
-    above = load(room.reach, n) >= 0.0
-    left, right = select(above, left, -right), select(above, right, -left)
-    at = lesser(greater(select(above, at, -at), left), right)
-    outside = (
-        at < -0.5 * left
-    )  # left of a line from the left end that touches the curve at `touch`, or at its right end
-    touch = lesser(-0.5 * left, 0.5 * _logarithm(greater(2.0 - 2.0 * left, 1.0)))
-    t = tanh(touch)
-    rise = (1.0 - t * t) * (touch - left)
-    touch = touch - (t - tanh(left) - rise) / (2.0 * t * rise)
+    scale, above = 0.5 if sigmoid else 1.0, load(room.reach, n) >= 0.0
+    low, high, z = load(room.low, n), load(room.high, n), load(room.z, n)
+    left, right = select(above, scale * low, -scale * high), select(above, scale * high, -scale * low)
+    at = lesser(greater(select(above, scale * z, -scale * z), left), right)
+    side = select(above, 1.0, -1.0)
+    if any_of(load(room.side, n) != side):
+        store(room.side, n, side)
+        store(room.touch, n, _touch(left))
+    touch, outside = load(room.touch, n), at < -0.5 * left  # left of where a line from the left end touches the curve
     t = tanh(select(outside, greater(at, touch), at))
-    curve = scale * scale * (1.0 - t * t)
-    best = select(outside, select(touch < right, curve, chord), curve)
+    curve, slope = scale * scale * (1.0 - t * t), load(room.down, n)
+    best = select(outside, select(touch < right, curve, load(room.chord, n)), curve)
     turn(sigmoid, room, n, slope + share * (best - slope))
 
 
 @compiled
+def _touch(left: Lanes) -> Lanes:
+    """Roughly where a line through tanh at the left touches the curve above it: one step of Newton's from a guess."""
+    guess = lesser(-0.5 * left, 0.5 * _logarithm(greater(2.0 - 2.0 * left, 1.0)))
+    t = tanh(guess)
+    rise = (1.0 - t * t) * (guess - left)
+    return guess - (t - tanh(left) - rise) / (2.0 * t * rise)
+
+
+@compiled
 def activate(kinds: Array, p: int, z: Lanes) -> Lanes:
-    """The activation itself."""
-    if kinds[p, 0] == KINK:
+    """The activation itself, whichever it is."""
+    code = kinds[p, 0]
+    if code == KINK:
         return select(z > 0.0, kinds[p, 2] * z, kinds[p, 1] * z)
-    if kinds[p, 0] == SIGMOID:
+    if code == TANH:
+        return tanh(z)
+    if code == SIGMOID:
         return 0.5 + 0.5 * tanh(0.5 * z)
-    return tanh(z)
+    if code == CLIP:
+        return lesser(greater(z, kinds[p, 1]), kinds[p, 2])
+    falling = 1.0 / (1.0 + _exponential_less_one(absolute(z)))
+    if code == SOFTPLUS:
+        return greater(z, 0.0) + 2.0 * _artanh(falling / (2.0 + falling))
+    return select(z > 0.0, z, kinds[p, 1] * (falling - 1.0))
+
+
+@compiled
+def steepness(kinds: Array, p: int, z: Lanes, value: Lanes) -> Lanes:
+    """The derivative where the activation has this value, roughly: nothing sound rests on it."""
+    code = kinds[p, 0]
+    if code == KINK:
+        return select(z > 0.0, kinds[p, 2], kinds[p, 1])
+    if code == TANH:
+        return 1.0 - value * value
+    if code == SIGMOID:
+        return value * (1.0 - value)
+    if code == CLIP:
+        return select((kinds[p, 1] < z) & (z < kinds[p, 2]), 1.0, 0.0)
+    if code == SOFTPLUS:
+        return 0.5 + 0.5 * tanh(0.5 * z)
+    return select(z > 0.0, 1.0, value + kinds[p, 1])

@@ -31,6 +31,8 @@ class Abreast(NamedTuple):
     chord: Array  # (neurons, 8) of smooth neurons: the slope to begin with
     at_low: Array  # (neurons, 8) of smooth neurons: the activation at both ends
     at_high: Array
+    side: Array  # (neurons, 8) of smooth neurons: 1 if `touch` is known for lines above, -1 for those below
+    touch: Array  # (neurons, 8) where a line from the curve's end touches it
     loose: Array  # (neurons, 8) 1 where the lines differ, to begin with
     rows: Array  # (neurons * inputs, 8) coefficients of the linear function above each pre-activation
     reach: Array  # (neurons, 8) what was taken: coefficient on the activation, slope, intercept
@@ -66,6 +68,8 @@ def new_abreast(net: Weights, ask: Question) -> Abreast:
         np.empty((inputs, WIDE)),
         np.empty((inputs, WIDE)),
         np.empty((inputs, WIDE)),
+        np.empty((neurons, WIDE)),
+        np.empty((neurons, WIDE)),
         np.empty((neurons, WIDE)),
         np.empty((neurons, WIDE)),
         np.empty((neurons, WIDE)),

@@ -21,14 +21,14 @@ from karenina.engine.cases import Cases
 from karenina.engine.heaps import copied, merged, new_heap, shared_out, size_of, slot_bytes, with_room
 from karenina.engine.incumbent import Incumbent, ascend, random_starts
 from karenina.engine.joint import Joint, architecture
-from karenina.engine.packed import Array, Best, Heap, Plan
-from karenina.engine.packing import pack_question, pack_weights
+from karenina.engine.packed import KINK, SIGMOID, TANH, Array, Best, Heap, Plan
+from karenina.engine.packing import kind_of, pack_question, pack_weights
 from karenina.engine.settings import Settings
 from karenina.engine.tighten import Bounder
 from karenina.network import RELU, Layer, Network
 from karenina.query import Case, Goal, Query
 
-__all__ = ["CompiledSearch", "near_copies", "warm_up"]
+__all__ = ["CompiledSearch", "goes_abreast", "near_copies", "warm_up"]
 
 FIRST_SLOTS = 128
 FIRST_BOXES = 32  # before the first look at the clock; then twice as many each time, up to
@@ -146,9 +146,9 @@ class CompiledSearch:
     def _explore(self) -> int:
         """One turn: each heap is worked on for a while, all of them from the same best value; how many boxes."""
         from karenina.engine.explore import explore
-        from karenina.engine.explore_abreast import can_go_abreast, explore_abreast
+        from karenina.engine.explore_abreast import explore_abreast
 
-        before, work_on = self.boxes, explore_abreast if can_go_abreast(self._net, self._ask) else explore
+        before, work_on = self.boxes, explore_abreast if self._abreast else explore
         if _uneven(self._heaps) if len(self._heaps) > 1 else self.boxes >= SHARED_FROM:
             self._heaps = shared_out(self._heaps, HEAPS)
         self._heaps = [with_room(heap) for heap in self._heaps]
@@ -185,12 +185,19 @@ class CompiledSearch:
 
     def _plant_once(self) -> None:
         from karenina.engine.explore import plant
+        from karenina.engine.explore_abreast import plant_abreast
 
         self._best.closed[0] = -math.inf
         heap = new_heap(self._net, self._ask, max(FIRST_SLOTS, 2 * len(self._ask.offset)))
-        self.boxes += plant(self._net, self._ask, self._plan, heap, self._best)
+        first = plant_abreast if self._abreast else plant
+        self.boxes += first(self._net, self._ask, self._plan, heap, self._best)
         self._heaps = [heap]
         self._take()
+
+    @property
+    def _abreast(self) -> bool:
+        """Whether eight boxes at a time are bounded."""
+        return not self._ask.near and goes_abreast(self.incumbent.query)
 
     @property
     def _starts(self) -> int:
@@ -267,18 +274,37 @@ def _unit_points(count: int, inputs: int) -> Array:
     return np.random.default_rng(0).random((count, inputs))
 
 
+def goes_abreast(query: Query) -> bool:
+    """Whether boxes can be bounded eight at a time: no constraints, and only kinks that bend upwards and S-curves."""
+    free = all(len(case.constraint_offsets) == 0 for case in query.cases)
+    return free and all(map(_all_fit, query.networks))
+
+
+@lru_cache(maxsize=1 << 16)
+def _all_fit(network: Network) -> bool:
+    kinds = [kind_of(activation) for layer in network.layers for activation, _ in layer.activations]
+    return all(code in (TANH, SIGMOID) or (code == KINK and left <= right) for code, left, right, *_ in kinds)
+
+
+def warm_up(query: Query) -> None:
+    """Compile what a search needs, or load it if an earlier process has: that is not to count towards a time limit."""
+    if goes_abreast(query):
+        _warm_up(0)
+    if not goes_abreast(query) or near_copies(query):
+        _warm_up(1)
+
+
 @cache
-def warm_up() -> None:
-    """Compile the inner loops, or load them if an earlier process has: that is not to count towards a time limit."""
+def _warm_up(constraints: int) -> None:
+    """Without constraints eight boxes at a time are bounded, and with them one by one."""
     layer = Layer.of([[1.0], [-1.0]], [0.0, 0.0], RELU)
-    networks = tuple(Network((layer, Layer.of([[w, 1.0]], [0.0]))) for w in (1.0, 2.0))
-    for constraints in (0, 1):  # eight boxes at a time, and one by one
-        rows, offsets = np.ones((constraints, 2)), np.zeros(constraints)
-        query = Query(networks, (Case(Box([-1.0], [1.0]), np.array([1.0, -1.0]), 0.0, rows, offsets),))
-        joint = Joint.of(networks, CPU)
-        cases, rounding = Cases.of(query, joint, CPU)
-        shared, incumbent = Bounder(joint, cases, rounding), Incumbent(query, joint, cases)
-        with torch.no_grad():
-            search = CompiledSearch(shared, incumbent, Goal(1e-6), Settings(threads=1))
-            search.run(time.perf_counter())
-            search._explore()  # though nothing is left to explore
+    networks = tuple(Network((layer, Layer.of([[w, 1.0]], [0.0]))) for w in (1.0, -2.0))
+    rows, offsets = np.ones((constraints, 2)), np.zeros(constraints)
+    query = Query(networks, (Case(Box([-1.0], [1.0]), np.array([1.0, -1.0]), 0.0, rows, offsets),))
+    joint = Joint.of(networks, CPU)
+    cases, rounding = Cases.of(query, joint, CPU)
+    shared, incumbent = Bounder(joint, cases, rounding), Incumbent(query, joint, cases)
+    with torch.no_grad():
+        search = CompiledSearch(shared, incumbent, Goal(1e-6), Settings(threads=1))
+        search.run(time.perf_counter())
+        search._explore()  # though nothing is left to explore

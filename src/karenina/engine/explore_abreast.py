@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from karenina.engine.abreast_lines import fits_abreast
 from karenina.engine.abreast_room import Abreast, new_abreast
 from karenina.engine.abreast_steps import axes_abreast, bound_abreast, clip_abreast, loose_abreast, values_abreast
-from karenina.engine.explore import EASY, aim, halve, offer, over, pop, push, settle, target_of, worth_it
+from karenina.engine.explore import EASY, aim, halve, offer, over, pop, push, root, settle, target_of, worth_it
 from karenina.engine.lanes import WIDE, any_of, lesser, load, store
 from karenina.engine.lines import compiled, write_lines
-from karenina.engine.packed import Best, Heap, Integers, Plan, Question, Weights
+from karenina.engine.packed import Best, Flags, Heap, Integers, Plan, Question, Weights
 from karenina.engine.room import Room, new_room
 from karenina.engine.tighten_box import Steps, new_steps
 
-__all__ = ["can_go_abreast", "explore_abreast"]
-
-
-@compiled
-def can_go_abreast(net: Weights, ask: Question) -> bool:
-    """Whether eight boxes at a time can be bounded."""
-    return ask.rows.shape[1] == 0 and not ask.near and fits_abreast(net.kinds)
+__all__ = ["explore_abreast", "plant_abreast"]
 
 
 @compiled
@@ -41,17 +34,40 @@ def explore_abreast(net: Weights, ask: Question, plan: Plan, heap: Heap, best: B
         for j in range(2 * parents):
             slots[j] = heap.order[count + j]
         _bound(net, ask, plan, heap, best, group, room, steps, slots, 2 * parents, is_open)
-        last = count + 2 * parents - 1
-        for j in range(2 * parents):
-            if is_open[j]:
-                heap.order[count] = slots[j]
-                count = push(heap, count)
-            else:
-                heap.order[last] = slots[j]
-                last -= 1
+        count = _put_back(heap, count, slots, 2 * parents, is_open)
         done += 2 * parents
     heap.filled[0] = count
     return done
+
+
+@compiled
+def plant_abreast(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best) -> int:
+    """Bound the box of every case and put the open ones on the heap, which has room for them and nothing on it yet."""
+    group, room, steps = new_abreast(net, ask), new_room(net), new_steps(net, ask)
+    slots, is_open, count, cases = np.empty(WIDE, np.int64), np.empty(WIDE, np.bool_), 0, len(ask.offset)
+    for first in range(0, cases, WIDE):
+        size = min(WIDE, cases - first)
+        for j in range(size):
+            slots[j] = heap.order[count + j]
+            root(net, ask, heap, slots[j], first + j)
+        _bound(net, ask, plan, heap, best, group, room, steps, slots, size, is_open)
+        count = _put_back(heap, count, slots, size, is_open)
+    heap.filled[0] = count
+    return cases
+
+
+@compiled
+def _put_back(heap: Heap, count: int, slots: Integers, size: int, is_open: Flags) -> int:
+    """The open ones of the first free slots go on the heap; how many are on it then."""
+    last = count + size - 1
+    for j in range(size):
+        if is_open[j]:
+            heap.order[count] = slots[j]
+            count = push(heap, count)
+        else:
+            heap.order[last] = slots[j]
+            last -= 1
+    return count
 
 
 @compiled
@@ -89,7 +105,7 @@ def _bound(
     steps: Steps,
     slots: Integers,
     count: int,
-    is_open: np.ndarray,
+    is_open: Flags,
 ) -> None:
     """Bound the boxes in some slots; which of them stay open, smaller and with the next axis chosen."""
     best.effort[0] += count

@@ -20,6 +20,7 @@ from numba.extending import lower_builtin, models, register_model
 from numba.np.arrayobj import make_array
 
 __all__ = [
+    "MAGIC",
     "WIDE",
     "Lanes",
     "Mask",
