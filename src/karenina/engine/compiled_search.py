@@ -19,9 +19,9 @@ from karenina.domain import Box
 from karenina.engine import compiled
 from karenina.engine.cases import Cases
 from karenina.engine.heaps import copied, merged, new_heap, shared_out, size_of, slot_bytes, with_room
-from karenina.engine.incumbent import Incumbent, ascend, random_starts
+from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint, architecture
-from karenina.engine.packed import KINK, SIGMOID, TANH, Array, Best, Heap, Plan
+from karenina.engine.packed import KINK, SIGMOID, TANH, Array, Best, Edge, Heap, Plan
 from karenina.engine.packing import kind_of, pack_question, pack_weights
 from karenina.engine.settings import Settings
 from karenina.engine.tighten import Bounder
@@ -37,6 +37,7 @@ FREE_TURNS = 3
 HEAPS = 4  # to which a search is shared out
 SHARED_FROM = 256  # boxes
 ALIKE = 0.5  # the relative difference of weights from which on networks are not taken for near copies
+EDGE = 16  # points on the edge of a constraint that are looked at
 MUCH_TIGHTER = 0.8  # by which factor differences must lower the first bound to be worth their time
 CPU = torch.device("cpu")
 
@@ -50,6 +51,7 @@ class CompiledSearch:
         self._net, self._ask = pack_weights(shared.joint, shared.rounding), pack_question(shared.cases, False)
         self._heaps: list[Heap] = []  # none before the first bounds
         self._best = _no_best(incumbent.value, shared.joint.inputs)
+        self._edge = Edge(np.zeros(1, np.int64), np.empty((EDGE, shared.joint.inputs)), np.empty(EDGE, np.int64))
         self._most, self._turn = FIRST_BOXES, 1
 
     @property
@@ -131,12 +133,12 @@ class CompiledSearch:
             if self._turn >= 4 and self._turn & (self._turn - 1) == 0 and not self.done:  # in turns 4, 8, 16, ...
                 self._climb_on(deadline)
             if self._turn == 2 and self._unseen:
-                self._look_on_edges(deadline)
+                self._look_on_edges()
             self._turn += 1
             self._most = min(2 * self._most, MOST_BOXES)
 
         if self.done and self._unseen and self.closed > self.shared.cases.least:
-            self._look_on_edges(deadline)
+            self._look_on_edges()
 
     @property
     def _unseen(self) -> bool:
@@ -209,7 +211,7 @@ class CompiledSearch:
         from karenina.engine.climb import climb
 
         for case in range(len(self.shared.cases.offset)):
-            climb(self._net, self._ask, self._best, starts, case, steps)
+            climb(self._net, self._ask, self._best, starts, case, steps, self._edge)
         self._take()
 
     def _climb_on(self, deadline: float) -> None:
@@ -221,12 +223,12 @@ class CompiledSearch:
             points = np.random.default_rng(self._turn).random((4 * self._starts, self.shared.joint.inputs))
             self._climb(points, 3 * self.settings.ascent)
 
-    def _look_on_edges(self, deadline: float) -> None:
+    def _look_on_edges(self) -> None:
         """Inputs on the very edge of a constraint, which only exact arithmetic tells from those outside."""
-        cases = self.shared.cases
-        x, case_of = random_starts(cases, self.settings.starts)
-        box = cases.lower[case_of], cases.upper[case_of]
-        ascend(self.shared.joint, cases, self.incumbent, x, case_of, box, steps=10, deadline=deadline)
+        count = int(self._edge.filled[0])
+        for x, case in zip(self._edge.x[:count], self._edge.case[:count], strict=True):
+            self.incumbent.offer(torch.from_numpy(x)[None], torch.tensor([int(case)]))
+        self._edge.filled[0] = 0
         self._best.value[0] = max(self._best.value[0], self.incumbent.value)
 
     def _take(self) -> None:

@@ -24,6 +24,8 @@ __all__ = [
     "SPLIT",
     "TANH",
     "Best",
+    "Edge",
+    "Flags",
     "Heap",
     "Node",
     "Plan",
@@ -181,3 +183,11 @@ class Best(NamedTuple):
     case: Integers  # (1,) -1: no input yet
     closed: Array  # (1,)
     effort: Integers  # (3,) boxes bounded, linear programmes solved, and those of them that closed a box
+
+
+class Edge(NamedTuple):
+    """Points on the very edge of a constraint: whether they satisfy it, only exact arithmetic tells."""
+
+    filled: Integers  # (1,) how many
+    x: Array  # (points, inputs)
+    case: Integers  # (points,)
