@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from karenina.engine.packed import Best, Heap, Question, Weights
+from karenina.engine.packed import Best, Heap, Integers, Question, Weights
 
 __all__ = ["copied", "merged", "new_heap", "shared_out", "size_of", "slot_bytes", "with_room"]
+
+LARGE = 4 << 20  # bytes: numpy asks for large pages then
 
 
 def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
@@ -25,17 +27,31 @@ def slot_bytes(net: Weights, ask: Question) -> int:
 
 
 def size_of(heap: Heap) -> int:
-    """Bytes."""
-    return sum(array.nbytes for array in heap)
+    """Bytes, about: slots that were never used take no memory."""
+    used = heap.order[: heap.filled[0]]
+    each = sum(array.nbytes for array in heap[1:]) // len(heap.order)
+    return each * (int(used.max()) + 1 if len(used) else 0)
 
 
 def with_room(heap: Heap) -> Heap:
-    """The heap, twice as large if it is more than half full."""
+    """The heap, at least twice as large if it is more than half full."""
     slots = len(heap.order)
     if 2 * int(heap.filled[0]) + 4 <= slots:
         return heap
-    grown = [np.concatenate([array, np.empty_like(array)]) for array in heap[2:]]
-    return Heap(heap.filled, np.concatenate([heap.order, np.arange(slots, 2 * slots)]), *grown)
+    return _with_slots(heap.filled, heap.order, heap[2:], max(2 * slots, _in_large_pages(heap)))
+
+
+def _in_large_pages(heap: Heap) -> int:
+    """Slots from which on the largest fields come in large pages: else new memory costs as much as the work in it."""
+    return LARGE // max(1, 8 * int(heap.low.shape[1]))
+
+
+def _with_slots(filled: Integers, order: Integers, fields: Sequence[np.ndarray], slots: int) -> Heap:
+    """The slots there are, and free ones behind them."""
+    grown = [np.empty((slots, *field.shape[1:]), field.dtype) for field in fields]
+    for new, old in zip(grown, fields, strict=True):
+        new[: len(old)] = old
+    return Heap(filled, np.concatenate([order, np.arange(len(order), slots)]), *grown)
 
 
 def shared_out(heaps: Sequence[Heap], count: int) -> list[Heap]:
@@ -44,18 +60,17 @@ def shared_out(heaps: Sequence[Heap], count: int) -> list[Heap]:
     fields = [np.concatenate([a[s] for a, s in zip(arrays, slots, strict=True)]) for arrays in _fields(heaps)]
     highest_first = np.argsort(-fields[0], kind="stable")
     dealt = [highest_first[place::count] for place in range(count)]
-    return [_heap_of([array[own] for array in fields], len(own)) for own in dealt]
+    return [_heap_of([array[own] for array in fields], _in_large_pages(heaps[0])) for own in dealt]
 
 
 def _fields(heaps: Sequence[Heap]) -> list[tuple[np.ndarray, ...]]:
     return list(zip(*(heap[2:] for heap in heaps), strict=True))
 
 
-def _heap_of(fields: Sequence[np.ndarray], count: int) -> Heap:
+def _heap_of(fields: Sequence[np.ndarray], slots: int) -> Heap:
     """A heap of boxes that come with the highest bound first: such a list is a heap."""
-    room = 2 * count + 8
-    arrays = [np.concatenate([a, np.zeros((room - count, *a.shape[1:]), a.dtype)]) for a in fields]
-    return Heap(np.array([count]), np.arange(room), *arrays)
+    count = len(fields[0])
+    return _with_slots(np.array([count]), np.arange(count), fields, max(2 * count + 8, slots))
 
 
 def copied(best: Best) -> Best:
