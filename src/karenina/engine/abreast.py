@@ -151,13 +151,14 @@ def _top(
     for p in range(room.actives[s, j]):
         m = room.active[s, j, p]
         n, bias, w, v = first + m, net.biases[s, place + m], row[m], sign * row_two[m]
-        a, b, c, d = max(w, 0.0), min(w, 0.0), max(v, 0.0), min(v, 0.0)
         up, down, up_by, down_by = load(room.up, n), load(room.down, n), load(room.up_by, n), load(room.down_by, n)
+        a, b, c, d = max(w, 0.0), min(w, 0.0), max(v, 0.0), min(v, 0.0)
         after, after_two = a * up + b * down, c * up + d * down
         high += (a * up_by + b * down_by) + after * bias
-        low += (a * down_by + b * up_by) + after * bias
         high_two += (c * up_by + d * down_by) + after_two * bias
-        low_two += (c * down_by + d * up_by) + after_two * bias
+        if sign > 0:
+            low += (a * down_by + b * up_by) + after * bias
+            low_two += (c * down_by + d * up_by) + after_two * bias
         store(one, m, after)
         store(two, m, after_two)
     return high, low, high_two, low_two
@@ -311,10 +312,10 @@ def _enclose(net: Weights, room: Abreast, s: int, k: int, row: Array) -> Lanes:
 
 
 @compiled
-def forward_abreast(net: Weights, room: Abreast, point: Array, real: bool) -> None:
+def forward_abreast(net: Weights, room: Abreast, point: Array, real: bool, derivatives: bool) -> None:
     """Pre-activations and outputs at a point of each box: of the networks themselves, or through the lines taken.
 
-    Of the networks themselves also the derivatives of the activations, as tilt.
+    Of the networks themselves also the derivatives of the activations, if wanted: as tilt.
     """
     stack, last, inputs = len(net.weights), len(net.sizes) - 2, net.sizes[0]
     for i in range(max(inputs, net.sizes[-1])):
@@ -333,7 +334,8 @@ def forward_abreast(net: Weights, room: Abreast, point: Array, real: bool) -> No
                 if real:
                     value = activate(net.kinds, place + m, z)
                     store(after, m, value)
-                    store(room.tilt, first + m, steepness(net.kinds, place + m, z, value))
+                    if derivatives:
+                        store(room.tilt, first + m, steepness(net.kinds, place + m, z, value))
                 else:
                     store(after, m, load(room.tilt, first + m) * z + load(room.intercept, first + m))
             source, after = after, room.work[1 - k % 2]

@@ -129,8 +129,11 @@ def _relax_curve(sigmoid: bool, room: Abreast, n: int) -> None:
     least, most = lesser(slope_left, slope_right), greater(slope_left, slope_right)
     most = select((low <= 0.0) & (high >= 0.0), steepest, most)
     least, most = greater(least, 0.0), lesser(most, steepest)
-    width, inside = high - low, scale * tanh(scale * (low + 0.5 * (high - low)))
-    chord = select(width > NARROW, (right - left) / width, steepest - inside * inside)
+    width = high - low
+    chord = (right - left) / width
+    if any_of(width <= NARROW):
+        inside = scale * tanh(scale * (low + 0.5 * width))
+        chord = select(width > NARROW, chord, steepest - inside * inside)
     chord = lesser(greater(chord, least), most)
     store(room.at_low, n, middle + left)
     store(room.at_high, n, middle + right)

@@ -46,7 +46,7 @@ def bound_abreast(
     for step in range(most):
         if not any_of((best > target) & (before > target)):
             break
-        forward_abreast(net, room, room.corner, False)
+        forward_abreast(net, room, room.corner, False, False)
         _move(net, room, reach * (bound - aim), 1.0 / (2 + step))
         bound = _finite(descend_abreast(net, room) + constant)
         better = bound < best
@@ -125,7 +125,7 @@ def _move(net: Weights, room: Abreast, excess: Lanes, part: float) -> None:
 @compiled
 def values_abreast(net: Weights, room: Abreast) -> Lanes:
     """What the networks themselves attain at the best corners, but for the objective's constant."""
-    forward_abreast(net, room, room.best_corner, True)
+    forward_abreast(net, room, room.best_corner, True, False)
     value = splat(0.0)
     for m in range(len(room.y)):
         value += load(room.objective, m) * load(room.y, m)

@@ -37,7 +37,7 @@ def climb(net: Weights, ask: Question, best: Best, starts: Array, case: int, ste
                 room.corner[i, lane] = lower[i] + start[i] * (upper[i] - lower[i])
         length = 0.5
         for step in range(steps + 1):
-            forward_abreast(net, room, room.corner, True)
+            forward_abreast(net, room, room.corner, True, True)
             if step == steps or ask.rows.shape[1]:
                 _offer_all(net, ask, case, best, room, edge)
             if step == steps:
