@@ -182,7 +182,7 @@ def _goal(rng: np.random.Generator, kind: str) -> Goal:
 
 
 def _settings(rng: np.random.Generator) -> Settings:
-    """Mostly compiled; sometimes torch, with odd batches, or odd efforts."""
+    """Mostly compiled; sometimes torch, with odd batches, boxes one by one, or odd efforts."""
     threads = 0 if rng.random() < 0.35 else 1
     if rng.random() < 0.5:
         return Settings(threads=threads)
@@ -197,4 +197,5 @@ def _settings(rng: np.random.Generator) -> Settings:
         batch=int(rng.choice([2, 3, 64, 2048])),
         endgame=int(rng.choice([0, 2, 8, 1000])),
         climbers=int(rng.choice([1, 32])),
+        abreast=bool(rng.random() < 0.7),
     )

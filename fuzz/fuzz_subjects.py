@@ -59,7 +59,7 @@ class Subject:
     def piecewise_linear(self) -> bool:
         return all(network.piecewise_linear for network in self.networks)
 
-    def engine(self, **changes: int) -> Engine:
+    def engine(self, **changes: Any) -> Engine:
         """The engine as the case has it, or with other settings."""
         return Engine(self.device, replace(self.settings, **changes))
 

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
-from packed_boxes import Packed, room_on
+import numpy.typing as npt
+from packed_boxes import Packed, pack, room_on
 
 from karenina.domain import Box
+from karenina.engine.abreast_lines import relax
 from karenina.engine.abreast_room import Abreast, new_abreast
 from karenina.engine.abreast_steps import axes_abreast, bound_abreast, loose_abreast, values_abreast
 from karenina.engine.lanes import load, store
 from karenina.engine.packed import Weights
+from karenina.network import Activation, Layer, Network
+from karenina.query import Case, Query
+
+Array = npt.NDArray[np.float64]
 
 
 def abreast(packed: Packed, boxes: Sequence[Box]) -> Abreast:
@@ -25,6 +31,21 @@ def abreast(packed: Packed, boxes: Sequence[Box]) -> Abreast:
     group.objective[:] = packed.ask.objective[0][:, None]
     group.found[0], group.found[1] = np.inf, packed.ask.offset[0] + packed.ask.error[0]
     return group
+
+
+def one_neuron(activation: Activation, low: Array, high: Array) -> tuple[Packed, Abreast]:
+    """A network of one hidden neuron, the first, with these ranges in eight boxes."""
+    network = Network((Layer.of([[1.0]], [0.0], activation), Layer.of([[1.0]], [0.0])))
+    packed = pack(Query((network,), (Case(Box([-1.0], [1.0]), np.ones(1)),)))
+    group = new_abreast(packed.net, packed.ask)
+    group.low[0], group.high[0] = low, high
+    return packed, group
+
+
+@numba.njit(error_model="numpy", fastmath={"contract"})
+def relaxed(kinds: Array, room: Abreast) -> bool:
+    """Lines of the first neuron."""
+    return relax(kinds, 0, room, 0)
 
 
 @numba.njit(error_model="numpy", fastmath={"contract"})

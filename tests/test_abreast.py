@@ -19,12 +19,12 @@ from karenina.query import Case, Query
 pytest.importorskip("numba")
 
 import numba
-from eight_boxes import abreast, bounded
+from eight_boxes import abreast, bounded, one_neuron, relaxed
 from packed_boxes import Packed, pack, pre_activations, room_on
 
 from karenina.engine.abreast import bounds_abreast
-from karenina.engine.abreast_lines import activate, bend, relax, tanh, turn
-from karenina.engine.abreast_room import Abreast, new_abreast
+from karenina.engine.abreast_lines import activate, bend, tanh, turn
+from karenina.engine.abreast_room import Abreast
 from karenina.engine.abreast_steps import clip_abreast
 from karenina.engine.explore import choose_axis, clip, count_loose
 from karenina.engine.lanes import WIDE, load, store
@@ -58,11 +58,6 @@ def many_tanh(x: Array, out: Array) -> None:
 def many_activations(kinds: Array, p: int, x: Array, out: Array) -> None:
     for row in range(len(x)):
         store(out, row, activate(kinds, p, load(x, row)))
-
-
-@jit
-def relaxed(kinds: Array, room: Abreast) -> bool:
-    return relax(kinds, 0, room, 0)
 
 
 @jit
@@ -128,14 +123,6 @@ def packed_activation(packed: Packed, z: float) -> float:
     from karenina.engine.lines import activation
 
     return float(activation(packed.net.kinds, 0, float(z)))
-
-
-def one_neuron(activation: Activation, low: Array, high: Array) -> tuple[Packed, Abreast]:
-    network = random_network(np.random.default_rng(3), 1, 1, 1, (activation,), widest=1)
-    packed = pack(Query((network,), (Case(Box([-1.0], [1.0]), np.ones(1)),)))
-    group = new_abreast(packed.net, packed.ask)
-    group.low[0], group.high[0] = low, high
-    return packed, group
 
 
 ends = st.one_of(st.sampled_from([0.0, -0.0, 1e-9, -1e-9, 5e-324, 40.0, -40.0, 800.0, -800.0]), st.floats(-10, 10))

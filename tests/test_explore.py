@@ -326,12 +326,13 @@ from karenina.engine.explore_abreast import explore_abreast, plant_abreast
 from random_networks import dense_network
 from karenina import Box, Domain, Engine, Goal
 from karenina.distance import distance
+from karenina.engine import Settings
 rng = np.random.default_rng(0)
 first, second = (dense_network(rng, (3, 8, 8, 1)) for _ in range(2))
 for name, compiled in (("l1", (climb, plant_abreast, explore_abreast)), ("c-distance", (climb, plant, explore))):
     groups = distance(name).queries(first, second, Domain(Box([-2.0] * 3, [2.0] * 3)))
     queries = [query for group in groups for query in group]
-    warm_up(queries[0])
+    warm_up(queries[0], Settings())
     before = [list(each.signatures) for each in compiled]
     assert all(len(signatures) == 1 for signatures in before), before
     assert sum(Engine("cpu").answer(query, Goal(1e-5)).boxes for query in queries) > 20

@@ -90,7 +90,8 @@ def test_compiled_clipping_cuts_off_only_what_cannot_exceed_the_target() -> None
         assert (value[outside] <= target).all()
 
 
-def test_what_clipping_cut_off_is_not_forgotten() -> None:
+@pytest.mark.parametrize("abreast", [False, True])
+def test_what_clipping_cut_off_is_not_forgotten(abreast: bool) -> None:
     """After the first box: outside what is kept of it, nothing attains more than the best value or what was closed."""
     pytest.importorskip("numba")
     cpu, above, goal = torch.device("cpu"), 0, Goal(1.0)
@@ -101,7 +102,10 @@ def test_what_clipping_cut_off_is_not_forgotten() -> None:
         joint = Joint.of(query.networks, cpu)
         cases, rounding = Cases.of(query, joint, cpu)
         search = CompiledSearch(
-            Bounder(joint, cases, rounding), Incumbent(query, joint, cases), goal, Settings(programmes=0)
+            Bounder(joint, cases, rounding),
+            Incumbent(query, joint, cases),
+            goal,
+            Settings(programmes=0, abreast=abreast),
         )
         search._plant_once()
         (heap,) = search._heaps

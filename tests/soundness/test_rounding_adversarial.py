@@ -35,7 +35,11 @@ ACTIVATIONS = {
 }
 TANH = ACTIVATIONS["tanh"]
 LEAST = 2.0**-1074
-PATHS = {"compiled": Settings(threads=1), "torch": Settings(threads=0)}
+PATHS = {
+    "compiled": Settings(threads=1),
+    "compiled, one by one": Settings(threads=1, abreast=False),
+    "torch": Settings(threads=0),
+}
 SEEDS = range(3)
 
 
@@ -56,7 +60,8 @@ def test_no_claim_is_wrong(family: str, activation: str) -> None:
         answers = [Engine("cpu", settings).answer(query, goal) for settings in PATHS.values()]
         for answer in answers:
             check_answer(query, answer, goal, rng)
-        require_overlap(answers[0], answers[1], "compiled code and torch")
+        for answer in answers[:-1]:
+            require_overlap(answer, answers[-1], "compiled code and torch")
 
 
 @pytest.mark.parametrize("name", ["l1", "linf", "c-distance", "class"])
@@ -107,13 +112,14 @@ def test_a_chord_across_a_tiny_range_still_lies_above(path: str, tiny: float) ->
     check_at(query, answer, goal, [1.0])
 
 
-@pytest.mark.parametrize("path", [*PATHS, "compiled, by splits alone"])
+@pytest.mark.parametrize("path", [*PATHS, "by splits alone", "by splits alone, one by one"])
 def test_clipping_a_box_keeps_what_a_tiny_slope_can_still_reach(path: str) -> None:
     """A hat of height 2e-296 above a plain of 1e-296: what is cut off must attain no more than what is kept."""
     hat = Layer.of([[4.0], [4.0], [4.0], [1.0]], [-2.9, -3.0, -3.1, 1.0], RELU)
     network = Network((hat, Layer.of([[2e-295, -4e-295, 2e-295, -1e-296]], [2e-296])))
     goal = Goal(0.0, 1e-3, time_limit=1.0)
-    settings = PATHS.get(path, Settings(threads=1, steps=0, programmes=0, starts=1, ascent=0))
+    alone = Settings(threads=1, steps=0, programmes=0, starts=1, ascent=0, abreast=path == "by splits alone")
+    settings = PATHS.get(path, alone)
     query, answer = answer_of(network, Box([-1.0], [1.0]), 1.0, goal, settings)
     for x in (-1.0, 0.0, 0.725, 0.75, 0.775, 1.0):
         check_at(query, answer, goal, [x])
@@ -157,6 +163,26 @@ def test_lines_over_infinite_ranges_enclose_the_activation_or_are_not_numbers(ac
                 with np.errstate(invalid="ignore"):  # 0 times infinity is no number, as it should be
                     gap = sign * (lines[side + 3, 0] + slope * (z - lines[side + 2, 0]) - values)
                 assert (np.isnan(gap) | (gap >= -1e-9)).all()
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky_relu", "abs", "tanh", "sigmoid"])
+def test_lines_of_eight_infinite_ranges_enclose_the_activation_or_are_not_numbers(activation: str) -> None:
+    pytest.importorskip("numba")
+    from eight_boxes import one_neuron, relaxed
+
+    kind = ACTIVATIONS[activation]
+    low = np.array([0.0, -np.inf, -3.0, -np.inf, -np.inf, -1.7e308, -1.0, 2.0])
+    high = np.array([np.inf, 0.0, np.inf, 5.0, np.inf, 1.7e308, 1.0, np.inf])
+    packed, group = one_neuron(kind, low, high)
+    relaxed(packed.net.kinds, group)
+    for lane in range(8):
+        z = np.array([v for v in (-1e6, -3.0, -1.0, 0.0, 0.5, 5.0, 1e6) if low[lane] <= v <= high[lane]])
+        values = np.asarray(Network((Layer.of([[1.0]], [0.0], kind),))(z[:, None]))[:, 0]
+        with np.errstate(invalid="ignore"):
+            above = group.up[0, lane] * z + group.up_by[0, lane] - values
+            below = values - (group.down[0, lane] * z + group.down_by[0, lane])
+        for gap in (above, below):
+            assert (np.isnan(gap) | (gap >= -1e-9)).all()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -199,7 +199,7 @@ class CompiledSearch:
     @property
     def _abreast(self) -> bool:
         """Whether eight boxes at a time are bounded."""
-        return not self._ask.near and goes_abreast(self.incumbent.query)
+        return self.settings.abreast and not self._ask.near and goes_abreast(self.incumbent.query)
 
     @property
     def _starts(self) -> int:
@@ -288,11 +288,12 @@ def _all_fit(network: Network) -> bool:
     return all(code in (TANH, SIGMOID) or (code == KINK and left <= right) for code, left, right, *_ in kinds)
 
 
-def warm_up(query: Query) -> None:
+def warm_up(query: Query, settings: Settings) -> None:
     """Compile what a search needs, or load it if an earlier process has: that is not to count towards a time limit."""
-    if goes_abreast(query):
+    abreast = settings.abreast and goes_abreast(query)
+    if abreast:
         _warm_up(0)
-    if not goes_abreast(query) or near_copies(query):
+    if not abreast or near_copies(query):
         _warm_up(1)
 
 

@@ -62,7 +62,7 @@ class Engine:
     def answer(self, query: Query, goal: Goal | None = None) -> Answer:
         """The maximum of the query, to the goal or within its time limit."""
         if self._compiled:
-            warm_up(query)
+            warm_up(query, self.settings)
         elif self.answers_all:
             return self.answer_all([(query, goal or Goal())])[0]
         return self.search(query, goal or Goal(), time.perf_counter())

@@ -18,6 +18,7 @@ class Settings:
     threads: int | None = None  # of compiled code: as many as torch has; 0: torch instead of compiled code
     settled: int = 40  # loose neurons at which a compiled search over them is tried
     programmes: int = 512  # linear programmes of that search, at most
+    abreast: bool = True  # whether compiled code bounds eight boxes at a time, where it can
     batch: int = 2048  # nodes bounded a step in torch, at most
     endgame: int = 8  # loose neurons at which torch splits neurons instead of inputs
     climbers: int = 32  # open nodes from whose corners the ascent is tried again
