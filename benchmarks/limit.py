@@ -3,7 +3,8 @@
     python benchmarks/limit.py [--device cpu] [--seconds 1] [--json FILE]
 
 cpu: one thread. The step is `box.hidden_bounds` and one `tighten_box.evaluate` on a box a quarter as wide as the
-domain, for the first two policies of each set; operations are those of its products alone (two a multiply-add), counted
+domain, for the first two policies of each set, and the same for eight such boxes at a time where networks allow it
+(`abreast`), an eighth of which is a box's; operations are those of its products alone (two a multiply-add), counted
 from the rows and columns that it does not skip. The matrix product is numpy's, 512 x 512.
 
 cuda: all 120 pairs of each set to 1e-3 by the kernels, with the L1 distance: the whole search, and the kernel `halve`
@@ -17,6 +18,7 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,16 @@ from counting import FILE, pairs_of
 from populations import SETTINGS, Setting, population
 
 from karenina.distance import L1
+from karenina.engine.abreast import bounds_abreast, descend_abreast
+from karenina.engine.abreast_room import Abreast, new_abreast
 from karenina.engine.asked import Asked
 from karenina.engine.box import hidden_bounds
 from karenina.engine.cases import Cases
+from karenina.engine.compiled_search import goes_abreast
 from karenina.engine.fused import FusedSearch, fits_pairs
 from karenina.engine.joint import Joint
 from karenina.engine.kernels import Kernels, gpu_kernels
+from karenina.engine.lanes import WIDE, store
 from karenina.engine.lines import compiled
 from karenina.engine.packed import Array, Question, Weights
 from karenina.engine.packing import pack_question, pack_weights
@@ -58,14 +64,16 @@ def main() -> None:
 def on_cpu(duration: float) -> list[Row]:
     peak = product(duration)
     print(f"matrix product: {peak / 1e9:.1f} GFLOP/s")
-    print("| setting | us a box | operations a box | GFLOP/s | of the product's |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| setting | boxes at a time | us a box | operations a box | GFLOP/s | of the product's |")
+    print("|" + " --- |" * 6)
     rows: list[Row] = []
     for setting in SETTINGS:
-        seconds, operations = step(setting, duration)
-        speed = operations / seconds
-        rows.append({"setting": setting.name, "seconds": seconds, "operations": operations, "peak": peak})
-        print(f"| {setting.name} | {1e6 * seconds:.1f} | {operations} | {speed / 1e9:.1f} | {speed / peak:.0%} |")
+        for boxes, seconds, operations in step(setting, duration):
+            speed = operations / seconds
+            found = {"setting": setting.name, "boxes": boxes, "seconds": seconds}
+            rows.append({**found, "operations": operations, "peak": peak})
+            print(f"| {setting.name} | {boxes} | {1e6 * seconds:.1f} | {operations} |", end=" ")
+            print(f"{speed / 1e9:.1f} | {speed / peak:.0%} |", flush=True)
     return rows
 
 
@@ -155,8 +163,8 @@ def fastest(work: object, seconds: float) -> float:
     return best
 
 
-def step(setting: Setting, seconds: float) -> tuple[float, int]:
-    """Seconds and operations of one bounding step."""
+def step(setting: Setting, seconds: float) -> Iterator[tuple[int, float, int]]:
+    """Boxes at a time, and seconds and operations of one bounding step a box."""
     first, second = population(setting, None, 16)[:2]
     query = L1().queries(first, second, setting.domain)[0][0]
     cpu = torch.device("cpu")
@@ -166,8 +174,13 @@ def step(setting: Setting, seconds: float) -> tuple[float, int]:
     room, none = new_room(net), np.zeros(0)
     middle, quarter = (ask.lower[0] + ask.upper[0]) / 2, (ask.upper[0] - ask.lower[0]) / 8
     room.lower[:], room.upper[:] = middle - quarter, middle + quarter
-
-    return fastest(lambda: repeat(net, ask, room, none, 1000), seconds) / 1000, operations_of(net, room)
+    yield 1, fastest(lambda: repeat(net, ask, room, none, 1000), seconds) / 1000, operations_of(net, room)
+    if goes_abreast(query):
+        group = new_abreast(net, ask)
+        group.lower[:], group.upper[:] = room.lower[:, None], room.upper[:, None]
+        group.objective[:] = ask.objective[0][:, None]
+        each = fastest(lambda: repeat_abreast(net, group, 100), seconds) / 100 / WIDE
+        yield WIDE, each, operations_of(net, room)
 
 
 @compiled
@@ -178,6 +191,17 @@ def repeat(net: Weights, ask: Question, room: Room, none: Array, times: int) -> 
             room.low[neuron], room.high[neuron] = -np.inf, np.inf
         hidden_bounds(net, room, False)
         evaluate(net, ask, 0, room, room.start, none, False)
+
+
+@compiled
+def repeat_abreast(net: Weights, group: Abreast, times: int) -> None:
+    """The same for eight boxes."""
+    for _ in range(times):
+        for neuron in range(len(group.low)):
+            store(group.low, neuron, -np.inf)
+            store(group.high, neuron, np.inf)
+        bounds_abreast(net, group)
+        store(group.found, 0, descend_abreast(net, group))
 
 
 def operations_of(net: Weights, room: Room) -> int:

@@ -62,20 +62,27 @@ def main() -> None:
                     arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
         print(line(row), flush=True)
     for what in ("table_seconds", "table_boxes", "selection_seconds", "selection_boxes"):
-        done = [row for row in rows if what in row and not row.get(f"{what.split('_')[0]}_open", 0)]
-        print(f"{what} grow like models^{exponent(done, what):.2f} ({len(done)} sizes without open pairs)")
+        done = [row for row in rows if what in row and not row.get("table_open", 0)]
+        print(f"{what} grow like models^{exponent(done, what):.2f} ({len(done)} sizes whose tables left no pair open)")
 
 
 def warm_up(networks: list[Network], domain: Domain, device: str) -> None:
     """Start-up is not what is measured: the CPU's loops, for near copies, and the kernels."""
-    disagreement_table(networks[:2], domain, "l1", goal=Goal(1e-3, time_limit=3), backend=Engine("cpu"))
+    copies = pairs_of(networks)[near_pairs(networks, pairs_of(networks), ALIKE)][:1].flatten().tolist()
+    for few in (networks[:2], [networks[k] for k in copies]):
+        if few:
+            disagreement_table(few, domain, "l1", goal=Goal(1e-3, time_limit=3), backend=Engine("cpu"))
     disagreement_table(networks[:12], domain, "l1", goal=Goal(100.0), backend=Engine(device))
 
 
 def near(networks: list[Network]) -> int:
     """Pairs that are taken for near copies, which the CPU answers."""
-    places = np.array(list(itertools.combinations(range(len(networks)), 2)))
-    return int(near_pairs(networks, places, ALIKE).sum())
+    return int(near_pairs(networks, pairs_of(networks), ALIKE).sum())
+
+
+def pairs_of(networks: list[Network]) -> np.ndarray:
+    """Places of two networks, the smaller first: (pairs, 2)."""
+    return np.array(list(itertools.combinations(range(len(networks)), 2)))
 
 
 def table(networks: list[Network], domain: Domain, arguments: argparse.Namespace) -> Row:

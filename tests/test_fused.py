@@ -363,7 +363,7 @@ def test_many_pairs_on_the_gpu_are_answered_as_few(monkeypatch: pytest.MonkeyPat
 
 
 @needs_gpu
-def test_more_cases_than_fit_are_split_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_cases_than_fit_on_the_gpu_are_split_up(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     queries = pairs_of(rng, [dense_network(rng, (2, 4, 1)) for _ in range(4)], 0)
     monkeypatch.setattr("karenina.engine.fused._slots", lambda *_: 8)
