@@ -33,8 +33,10 @@ GENERATIONS = 8  # between two looks at the clock, at most
 EVERY = 1 << 14  # generations between two looks, times the weights of a query's networks
 NOBODY = 2**31 - 1
 FEW = 16  # queries whose intervals shrink together until the time is over
+FEW_CASES = 64  # that may have all the room there is
 LEAST_SLOTS, MOST_SLOTS = 1 << 21, 1 << 23
 MOST_AT_ONCE = 1 << 16  # nodes of a generation
+DEEP_AT_ONCE = 1 << 14  # where room is short: so many are worked off, and all that comes of them, before the next
 _STATUS = (Status.INFEASIBLE, Status.DECIDED, Status.EXACT, Status.PRECISION, Status.TIME_LIMIT)
 _INFEASIBLE = 0
 
@@ -143,7 +145,8 @@ def _slots(shape: Shape, cases: int) -> int:
     item, case = 8 * (shape.sizes[0] + 3), 8 * (3 * shape.sizes[0] + shape.stack * shape.sizes[-1] + 4)
     free, _ = torch.cuda.mem_get_info()
     left = free // 2 - cases * (STARTS * item + case)
-    return max(0, min(MOST_SLOTS, max(LEAST_SLOTS, 32 * cases), left // node, free // 3 // node))
+    wanted = MOST_SLOTS if cases <= FEW_CASES else max(LEAST_SLOTS, 32 * cases)
+    return max(0, min(MOST_SLOTS, wanted, left // node, free // 3 // node))
 
 
 def fits(query: Query, goal: Goal) -> Shape | None:
@@ -271,8 +274,9 @@ class FusedSearch:
     def run(self, kernels: Kernels, deadline: float) -> None:
         """Search until nothing is open, or the time or the memory is used up.
 
-        Few queries with a time limit are searched best-first, and give up what is lowest where room is short; else one
-        is finished after the other, which is faster, and the search ends where there is no room.
+        Few queries with a time limit are searched best-first, depth-first while room is short, and give up what is
+        lowest where hardly any is left; else one is finished after the other, which is faster, and the search ends
+        where there is no room.
         """
         cases, queries = len(self.asked.owner), len(self.asked)
         starts = torch.tensor(np.random.default_rng(0).random((STARTS, self.shape.sizes[0]))).to(self.device)
@@ -283,18 +287,20 @@ class FusedSearch:
         self._crown(kernels, queries)
         kernels.launch("sort_out", self.world, self.most)
         generations = max(1, min(GENERATIONS, EVERY // (self.shape.stack * self.shape.weights)))
-        best_first = math.isfinite(deadline) and queries <= FEW
+        best_first, deep = math.isfinite(deadline) and queries <= FEW, False
         while True:
             for _ in range(generations):
                 kernels.launch("halve", self.world)
                 self._crown(kernels, queries)
-                kernels.launch("sort_out", self.world, self.most)
+                kernels.launch("sort_out", self.world, min(self.most, DEEP_AT_ONCE) if deep else self.most)
             still_open, spare, taken, *_ = self.state.tolist()
             if not still_open or time.perf_counter() >= deadline:
                 break
             if best_first:
-                self._highest_on_top(still_open)
-                if spare <= self.slots // 4:
+                deep = spare <= self.slots // (2 if deep else 4)
+                if not deep or spare <= self.slots // 8:
+                    self._highest_on_top(still_open)
+                if spare <= self.slots // 8:
                     self._forget(still_open, spare)
             elif not taken:
                 self.exhausted = True
