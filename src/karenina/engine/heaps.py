@@ -11,6 +11,7 @@ from karenina.engine.packed import Best, Heap, Integers, Question, Weights
 __all__ = ["copied", "merged", "new_heap", "shared_out", "size_of", "slot_bytes", "with_room"]
 
 LARGE = 4 << 20  # bytes: numpy asks for large pages then
+GROWTH = 64  # times as many slots at once
 
 
 def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
@@ -33,12 +34,16 @@ def size_of(heap: Heap) -> int:
     return each * (int(used.max()) + 1 if len(used) else 0)
 
 
-def with_room(heap: Heap) -> Heap:
-    """The heap, at least twice as large if it is more than half full."""
+def with_room(heap: Heap, most: int) -> Heap:
+    """The heap, at least twice as large if it is more than half full, and up to `most` slots much larger.
+
+    Slots that are not used yet take no memory, and what is rarely moved is rarely copied.
+    """
     slots = len(heap.order)
     if 2 * int(heap.filled[0]) + 4 <= slots:
         return heap
-    return _with_slots(heap.filled, heap.order, heap[2:], max(2 * slots, _in_large_pages(heap)))
+    wanted = max(2 * slots, min(GROWTH * slots, most), _in_large_pages(heap))
+    return _with_slots(heap.filled, heap.order, heap[2:], wanted)
 
 
 def _in_large_pages(heap: Heap) -> int:
