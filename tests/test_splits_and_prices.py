@@ -5,6 +5,7 @@ boxes that are shared out.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from karenina.engine import Settings
 from karenina.engine.branching import split
 from karenina.engine.cases import Cases
 from karenina.engine.compiled_search import CompiledSearch
-from karenina.engine.heaps import shared_out
+from karenina.engine.heaps import shared_out, size_of, with_room
 from karenina.engine.incumbent import Incumbent
 from karenina.engine.joint import Joint
 from karenina.engine.nodes import Nodes
@@ -116,6 +117,26 @@ def test_what_clipping_cut_off_is_not_forgotten(abreast: bool) -> None:
         above += int((values > search.incumbent.value).any())
         assert (values <= max(search.incumbent.value, search.closed)).all()
     assert above > 0  # else the test could not fail
+
+
+@pytest.mark.parametrize(
+    ("more", "most", "slots"), [(1, 0, 12), (2, 0, 24), (2, 20, 24), (2, 500, 500), (2, 10**6, 768)]
+)
+def test_a_heap_grows_where_there_is_no_room(more: int, most: int, slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself, or by much at once; all that it holds is where it was."""
+    monkeypatch.setattr("karenina.engine.heaps.LARGE", 0)
+    rng, full = np.random.default_rng(0), 11
+    fields: Any = [rng.random((12, 3)) if name in Heap._fields[6:] else rng.random(12) for name in Heap._fields[2:]]
+    heap = Heap(np.array([full]), rng.permutation(12), *fields)
+    grown = with_room(heap, more, most)
+    assert len(grown.order) == slots
+    assert sorted(grown.order.tolist()) == list(range(slots))
+    assert np.array_equal(grown.order[:12], heap.order)
+    for before, after in zip(heap[2:], grown[2:], strict=True):
+        assert after.shape == (slots, *before.shape[1:])
+        assert np.array_equal(after[:12], before)
+    assert size_of(grown) > 0
+    assert size_of(grown._replace(filled=np.array([0]))) == 0
 
 
 def test_sharing_out_loses_no_box() -> None:

@@ -153,7 +153,8 @@ class CompiledSearch:
         before, work_on = self.boxes, explore_abreast if self._abreast else explore
         if _uneven(self._heaps) if len(self._heaps) > 1 else self.boxes >= SHARED_FROM:
             self._heaps = shared_out(self._heaps, HEAPS)
-        self._heaps = [with_room(heap, 2 * self._plan.most_open) for heap in self._heaps]
+        most = self._plan.most_open + 8 * MOST_BOXES  # depth first a heap hardly grows
+        self._heaps = [with_room(heap, self._most + 16, most) for heap in self._heaps]
         if len(self._heaps) == 1:
             (heap,) = self._heaps
             self.boxes += work_on(self._net, self._ask, self._plan, heap, self._best, self._most)

@@ -34,13 +34,13 @@ def size_of(heap: Heap) -> int:
     return each * (int(used.max()) + 1 if len(used) else 0)
 
 
-def with_room(heap: Heap, most: int) -> Heap:
-    """The heap, at least twice as large if it is more than half full, and up to `most` slots much larger.
+def with_room(heap: Heap, more: int, most: int) -> Heap:
+    """The heap with room for so many boxes more: if need be twice as large, and up to `most` slots much larger.
 
     Slots that are not used yet take no memory, and what is rarely moved is rarely copied.
     """
     slots = len(heap.order)
-    if 2 * int(heap.filled[0]) + 4 <= slots:
+    if int(heap.filled[0]) + more <= slots:
         return heap
     wanted = max(2 * slots, min(GROWTH * slots, most), _in_large_pages(heap))
     return _with_slots(heap.filled, heap.order, heap[2:], wanted)
