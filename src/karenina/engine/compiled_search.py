@@ -49,6 +49,8 @@ class CompiledSearch:
         self.shared, self.incumbent, self.goal, self.settings = shared, incumbent, goal, settings
         self.boxes = 0
         self._net, self._ask = pack_weights(shared.joint, shared.rounding), pack_question(shared.cases, False)
+        self._fits = settings.abreast and goes_abreast(incumbent.query)
+        self._curved = bool((self._net.kinds[:, 0] != KINK).all())
         self._heaps: list[Heap] = []  # none before the first bounds
         self._best = _no_best(incumbent.value, shared.joint.inputs)
         self._edge = Edge(np.zeros(1, np.int64), np.empty((EDGE, shared.joint.inputs)), np.empty(EDGE, np.int64))
@@ -112,7 +114,7 @@ class CompiledSearch:
             settings.steps,
             settings.settled,
             settings.programmes,
-            max(64, settings.memory // HEAPS // slot_bytes(self._net, self._ask)),
+            max(64, settings.memory // HEAPS // slot_bytes(self._ask, self._kept)),
         )
 
     def run(self, deadline: float) -> None:
@@ -191,7 +193,7 @@ class CompiledSearch:
         from karenina.engine.explore_abreast import plant_abreast
 
         self._best.closed[0] = -math.inf
-        heap = new_heap(self._net, self._ask, max(FIRST_SLOTS, 2 * len(self._ask.offset)))
+        heap = new_heap(self._ask, self._kept, max(FIRST_SLOTS, 2 * len(self._ask.offset)))
         first = plant_abreast if self._abreast else plant
         self.boxes += first(self._net, self._ask, self._plan, heap, self._best)
         self._heaps = [heap]
@@ -200,7 +202,12 @@ class CompiledSearch:
     @property
     def _abreast(self) -> bool:
         """Whether eight boxes at a time are bounded."""
-        return self.settings.abreast and not self._ask.near and goes_abreast(self.incumbent.query)
+        return self._fits and not self._ask.near
+
+    @property
+    def _kept(self) -> int:
+        """Neurons whose bounds and slopes are kept with a box: those of curves are as soon found anew."""
+        return 0 if self._abreast and self._curved else len(self._net.errors)
 
     @property
     def _starts(self) -> int:

@@ -77,7 +77,7 @@ def plant(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best) -> in
     room, steps, count = new_room(net), new_steps(net, ask), 0
     for case in range(len(ask.offset)):
         slot = heap.order[count]
-        root(net, ask, heap, slot, case)
+        root(ask, heap, slot, case)
         if _bound(net, ask, plan, heap, best, room, steps, slot):
             count = push(heap, count)
     heap.filled[0] = count
@@ -85,12 +85,12 @@ def plant(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Best) -> in
 
 
 @compiled
-def root(net: Weights, ask: Question, heap: Heap, slot: int, case: int) -> None:
+def root(ask: Question, heap: Heap, slot: int, case: int) -> None:
     """Write the box of a case to a slot, of which nothing is known."""
     heap.case[slot], heap.bound[slot], heap.near[slot] = case, np.inf, ask.near
-    for i in range(net.sizes[0]):
+    for i in range(heap.lower.shape[1]):
         heap.lower[slot, i], heap.upper[slot, i] = ask.lower[case, i], ask.upper[case, i]
-    for neuron in range(len(net.errors)):
+    for neuron in range(heap.low.shape[1]):
         heap.low[slot, neuron], heap.high[slot, neuron], heap.slopes[slot, neuron] = -np.inf, np.inf, np.nan
     for r in range(ask.rows.shape[1]):
         heap.multipliers[slot, r] = 0.0

@@ -28,7 +28,7 @@ def explore_abreast(net: Weights, ask: Question, plan: Plan, heap: Heap, best: B
     while count > 0 and done < boxes and count + 2 <= len(heap.order):
         if over(plan, best, heap.bound[heap.order[0]]):
             break
-        count, parents = _take(plan, heap, best, count)
+        count, parents = _take(plan, heap, best, count)  # at least one: the first is open
         for j in range(parents):
             halve(heap, heap.order[count + j], heap.order[count + parents + j])
         for j in range(2 * parents):
@@ -49,7 +49,7 @@ def plant_abreast(net: Weights, ask: Question, plan: Plan, heap: Heap, best: Bes
         size = min(WIDE, cases - first)
         for j in range(size):
             slots[j] = heap.order[count + j]
-            root(net, ask, heap, slots[j], first + j)
+            root(ask, heap, slots[j], first + j)
         _bound(net, ask, plan, heap, best, group, room, steps, slots, size, is_open)
         count = _put_back(heap, count, slots, size, is_open)
     heap.filled[0] = count
@@ -146,9 +146,12 @@ def _enter(ask: Question, heap: Heap, group: Abreast, slot: int, lane: int) -> N
     for i in range(len(group.lower)):
         group.lower[i, lane], group.upper[i, lane] = heap.lower[slot, i], heap.upper[slot, i]
         group.shortest[i, lane] = ask.least_width[case, i]
-    for n in range(len(group.low)):
+    kept = heap.low.shape[1]  # of all neurons, or of none
+    for n in range(kept):
         group.low[n, lane], group.high[n, lane] = heap.low[slot, n], heap.high[slot, n]
         group.best_slopes[n, lane] = heap.slopes[slot, n]
+    for n in range(kept, len(group.low)):
+        group.low[n, lane], group.high[n, lane], group.best_slopes[n, lane] = -np.inf, np.inf, np.nan
     for m in range(len(group.objective)):
         group.objective[m, lane] = ask.objective[case, m]
 
@@ -158,7 +161,7 @@ def _leave(heap: Heap, group: Abreast, slot: int, lane: int) -> None:
     heap.near[slot] = 0
     for i in range(len(group.lower)):
         heap.lower[slot, i], heap.upper[slot, i] = group.lower[i, lane], group.upper[i, lane]
-    for n in range(len(group.low)):
+    for n in range(heap.low.shape[1]):
         heap.low[slot, n], heap.high[slot, n] = group.low[n, lane], group.high[n, lane]
         heap.slopes[slot, n] = group.best_slopes[n, lane]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from karenina.engine.packed import Best, Heap, Integers, Question, Weights
+from karenina.engine.packed import Best, Heap, Integers, Question
 
 __all__ = ["copied", "merged", "new_heap", "shared_out", "size_of", "slot_bytes", "with_room"]
 
@@ -14,17 +14,17 @@ LARGE = 4 << 20  # bytes: numpy asks for large pages then
 GROWTH = 64  # times as many slots at once
 
 
-def new_heap(net: Weights, ask: Question, slots: int) -> Heap:
-    """An empty heap with so many slots."""
-    inputs, neurons, constraints = ask.lower.shape[1], len(net.errors), ask.rows.shape[1]
+def new_heap(ask: Question, neurons: int, slots: int) -> Heap:
+    """An empty heap with so many slots; neurons: of how many it keeps bounds and slopes."""
+    inputs, constraints = ask.lower.shape[1], ask.rows.shape[1]
     integers = (np.zeros(1, np.int64), np.arange(slots), np.empty(slots), *np.zeros((3, slots), np.int64))
     floats = (np.empty((slots, size)) for size in (inputs, inputs, neurons, neurons, neurons, constraints))
     return Heap(*integers, *floats)
 
 
-def slot_bytes(net: Weights, ask: Question) -> int:
+def slot_bytes(ask: Question, neurons: int) -> int:
     """Bytes of one open box."""
-    return 8 * (2 * int(ask.lower.shape[1]) + 3 * len(net.errors) + int(ask.rows.shape[1]) + 5)
+    return 8 * (2 * int(ask.lower.shape[1]) + 3 * neurons + int(ask.rows.shape[1]) + 5)
 
 
 def size_of(heap: Heap) -> int:
@@ -48,7 +48,7 @@ def with_room(heap: Heap, more: int, most: int) -> Heap:
 
 def _in_large_pages(heap: Heap) -> int:
     """Slots from which on the largest fields come in large pages: else new memory costs as much as the work in it."""
-    return LARGE // max(1, 8 * int(heap.low.shape[1]))
+    return LARGE // (8 * max(int(heap.lower.shape[1]), int(heap.low.shape[1])))
 
 
 def _with_slots(filled: Integers, order: Integers, fields: Sequence[np.ndarray], slots: int) -> Heap:
