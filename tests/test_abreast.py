@@ -160,8 +160,8 @@ def test_lines_enclose_the_activation_and_are_those_of_one_box(
         start = write_lines(packed.net.kinds, 0, lows[lane], highs[lane], lines, curve, 0)
         scale = 1 + max(abs(lows[lane]), abs(highs[lane]))
         if activation in KINKS:
-            assert group.up[0, lane] == lines[0, 0]
-            assert group.up_by[0, lane] == lines[3, 0]
+            assert group.up[0, lane] == pytest.approx(lines[0, 0], rel=1e-14)
+            assert group.up_by[0, lane] == pytest.approx(lines[3, 0], rel=1e-14)
             assert (group.least[0, lane], group.most[0, lane]) == (lines[4, 0], lines[5, 0])
             assert group.down[0, lane] == min(max(start, lines[4, 0]), lines[5, 0])
         elif width[lane] > 1e-3:
