@@ -89,7 +89,9 @@ MUTANTS = (
         "abreast_lines.py",
         "slope = select(high - low < np.inf, slope, np.nan)",
         "slope = select(high - low < np.inf, slope, slope)",
-        ("soundness/test_rounding_adversarial.py",),
+        (
+            "soundness/test_rounding_adversarial.py::test_lines_of_eight_infinite_ranges_enclose_the_activation_or_are_not_numbers",
+        ),
     ),
     Mutant(
         "eight boxes: neurons of constant value are left out",
@@ -103,7 +105,7 @@ MUTANTS = (
         "abreast.py",
         "store(room.low, n, greater(load(room.low, n), low - net.errors[n]))",
         "store(room.low, n, greater(load(room.low, n), low + net.errors[n]))",
-        ("test_rounding.py",),
+        ("test_rounding.py::test_bounds_of_eight_boxes_hold_in_rationals",),
     ),
     Mutant(
         "eight boxes: a bias that is off",
